@@ -1,0 +1,37 @@
+# make demo    set up .venv and verify a bundled property
+# make test    set up .venv with every optional backend and run all tests
+# make check   ruff, ruff format and mypy
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+WORKERS ?= 2
+
+.PHONY: demo test check clean
+
+demo: .venv/core.done
+	.venv/bin/ginnacer demo
+
+test: .venv/all.done
+	.venv/bin/python -m pytest -n $(WORKERS) $(TESTS)
+
+check: .venv/all.done
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+clean:
+	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 3; }
+	$(PYTHON) -m venv .venv
+
+.venv/core.done: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing ginnacer-verify into .venv (about a minute) ..."
+	$(PIP) --editable .
+	@touch $@
+
+.venv/all.done: .venv/core.done
+	@echo "Installing the optional backends and the test tools (a few minutes) ..."
+	$(PIP) --editable '.[marabou,lirpa,plots,dev]'
+	$(PIP) --no-deps auto_LiRPA==0.3
+	@touch $@

@@ -1,0 +1,1 @@
+"""One file per solver; `ginnacer_verify.backend` finds them."""

@@ -1,0 +1,1 @@
+"""What solvers and other tools read: ONNX, VNN-LIB, Marabou queries, MILPs."""

@@ -1,0 +1,1 @@
+"""Properties of networks, and VNN-LIB, the text that they are written in."""

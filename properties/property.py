@@ -1,0 +1,146 @@
+"""Property: where the input lies and which outputs are unsafe there, as a union of disjuncts.
+
+As in VNN-LIB, a property describes the *bad* behaviour: `sat` means that some input of a disjunct's input set gives an
+output of its unsafe set, `unsat` that none does.
+
+Semantics: inputs are floating-point numbers. A box read from a file holds exactly the float64 values that satisfy the
+text's decimal bounds, so no input of the real box is lost and no witness lies a rounding error outside of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ginnacer_verify.box import Box
+from ginnacer_verify.errors import PropertyError
+from ginnacer_verify.network import Array, read_only
+
+
+@dataclass(frozen=True, eq=False)
+class Polytope:
+    """All `v` with `matrix @ v <= offset`; `<` in the rows marked strict. No rows: the whole space."""
+
+    matrix: Array
+    offset: Array
+    strict: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        matrix, offset = read_only(self.matrix), read_only(self.offset)
+        strict = np.array(self.strict, dtype=np.bool_)
+        strict.setflags(write=False)
+        if matrix.ndim != 2 or offset.shape != (len(matrix),) or strict.shape != (len(matrix),):
+            raise PropertyError(
+                f"{matrix.shape} coefficients, {offset.shape} offsets and {strict.shape} flags make no polytope"
+            )
+        if not (np.isfinite(matrix).all() and np.isfinite(offset).all()):
+            raise PropertyError("a coefficient of a linear constraint is not a finite number")
+        object.__setattr__(self, "matrix", matrix)
+        object.__setattr__(self, "offset", offset)
+        object.__setattr__(self, "strict", strict)
+
+    @classmethod
+    def of(cls, matrix: ArrayLike, offset: ArrayLike, strict: bool | Sequence[bool] = False) -> "Polytope":
+        rows = read_only(matrix)
+        return cls(rows, read_only(offset), np.broadcast_to(np.asarray(strict, dtype=np.bool_), (len(rows),)))
+
+    @classmethod
+    def everything(cls, dimension: int) -> "Polytope":
+        return cls.of(np.zeros((0, dimension)), np.zeros(0))
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def slacks(self, v: ArrayLike) -> list[Fraction]:
+        """`offset - matrix @ v`, row by row, in exact arithmetic: non-negative (positive if strict) is inside."""
+        values = [Fraction(float(value)) for value in np.asarray(v, dtype=np.float64)]
+        return [
+            Fraction(float(self.offset[i]))
+            - sum((Fraction(float(self.matrix[i, j])) * values[j] for j in np.flatnonzero(self.matrix[i])), Fraction(0))
+            for i in range(len(self))
+        ]
+
+    def __contains__(self, v: ArrayLike) -> bool:
+        return all(
+            slack > 0 if strict else slack >= 0 for slack, strict in zip(self.slacks(v), self.strict, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Disjunct:
+    """Inputs in `box` that satisfy `inputs` and whose outputs satisfy `outputs`."""
+
+    box: Box
+    inputs: Polytope
+    outputs: Polytope
+
+    def __post_init__(self) -> None:
+        if self.box.inputs != self.inputs.dimension:
+            raise PropertyError(f"a box of {self.box.inputs} inputs with constraints on {self.inputs.dimension}")
+
+    def contains_input(self, x: ArrayLike) -> bool:
+        return x in self.box and x in self.inputs
+
+
+@dataclass(frozen=True)
+class Variable:
+    """The name, element type and shape under which VNN-LIB declares the input or the output."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "Real"
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Property:
+    """A union of disjuncts, over a network with the variables `x` and `y`.
+
+    `version` is the VNN-LIB version of the text it came from: witnesses are written in the same one."""
+
+    disjuncts: tuple[Disjunct, ...]
+    x: Variable
+    y: Variable
+    version: str = field(default="1.0")
+
+    def __post_init__(self) -> None:
+        for disjunct in self.disjuncts:
+            if disjunct.box.inputs != self.x.size or disjunct.outputs.dimension != self.y.size:
+                raise PropertyError(
+                    f"a disjunct over {disjunct.box.inputs} inputs and {disjunct.outputs.dimension} outputs in a "
+                    f"property over {self.x.size} and {self.y.size}"
+                )
+
+    @classmethod
+    def of(cls, *disjuncts: Disjunct) -> "Property":
+        """A property with the plain names of VNN-LIB 1.0."""
+        if not disjuncts:
+            raise PropertyError("a property needs at least one disjunct to know its inputs and outputs")
+        first = disjuncts[0]
+        return cls(disjuncts, Variable("X", (first.box.inputs,)), Variable("Y", (first.outputs.dimension,)))
+
+    @property
+    def inputs(self) -> int:
+        return self.x.size
+
+    @property
+    def outputs(self) -> int:
+        return self.y.size
+
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        """The distinct input boxes, in order of appearance: disjuncts that share a box share the object."""
+        return tuple(dict.fromkeys(disjunct.box for disjunct in self.disjuncts))
+
+    def is_unsafe_at(self, x: ArrayLike, y: ArrayLike) -> bool:
+        """Whether the pair of an input and an output is *bad*: inside at least one disjunct, exactly."""
+        return any(disjunct.contains_input(x) and y in disjunct.outputs for disjunct in self.disjuncts)
