@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 from ginnacer_verify.errors import NetworkError
 
 Array: TypeAlias = NDArray[np.float64]
-Weight: TypeAlias = "Array | csr_array[Any]"
+Weight: TypeAlias = Array | csr_array
 
 DENSE_ABOVE = 0.3
 """A matrix with a larger share of non-zeros than this is kept dense: BLAS beats CSR from about there."""
@@ -31,15 +31,25 @@ def compact(weight: Weight) -> Weight:
         if sparse.nnz > DENSE_ABOVE * np.prod(sparse.shape):
             return read_only(sparse.toarray())
     else:
-        dense = np.asarray(weight, dtype=np.float64)
-        if dense.size < 4096 or np.count_nonzero(dense) > DENSE_ABOVE * dense.size:
-            return read_only(dense)
-        sparse = csr_array(dense)
+        array = np.asarray(weight, dtype=np.float64)
+        if array.size < 4096 or np.count_nonzero(array) > DENSE_ABOVE * array.size:
+            return read_only(array)
+        sparse = csr_array(array)
     sparse.sum_duplicates()
     sparse.eliminate_zeros()
     for part in (sparse.data, sparse.indices, sparse.indptr):
         part.setflags(write=False)
     return sparse
+
+
+def entries(weight: Weight) -> Array:
+    """The numbers that are stored for a matrix, in no particular order: all of them, or the non-zeros."""
+    return weight if isinstance(weight, np.ndarray) else weight.data
+
+
+def dense(weight: Weight) -> Array:
+    """The matrix as a dense array."""
+    return weight if isinstance(weight, np.ndarray) else weight.toarray()
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +65,7 @@ class Layer:
         weight, bias = compact(self.weight), read_only(self.bias)
         if weight.ndim != 2 or bias.shape != (weight.shape[0],):
             raise NetworkError(f"a layer with weights of shape {weight.shape} cannot have biases of shape {bias.shape}")
-        values = weight.data if issparse(weight) else weight
-        if not (np.isfinite(values).all() and np.isfinite(bias).all()):
+        if not (np.isfinite(entries(weight)).all() and np.isfinite(bias).all()):
             raise NetworkError("a weight or bias is not a finite number; retrain or repair the network")
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "bias", bias)
@@ -72,8 +81,7 @@ class Layer:
     @property
     def parameters(self) -> int:
         """How many weights and biases are not zero."""
-        weights = self.weight.nnz if issparse(self.weight) else np.count_nonzero(self.weight)
-        return int(weights + np.count_nonzero(self.bias))
+        return int(np.count_nonzero(entries(self.weight)) + np.count_nonzero(self.bias))
 
     def __call__(self, x: Array) -> Array:
         """`weight @ x + bias` for one vector or for each row of a batch."""
