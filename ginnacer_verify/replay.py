@@ -102,7 +102,7 @@ class Judge:
         outside = np.flatnonzero((x < disjunct.box.lower) | (x > disjunct.box.upper))
         if len(outside):
             i = outside[0]
-            return f"input {i} is {x[i]!r}, outside of [{disjunct.box.lower[i]!r}, {disjunct.box.upper[i]!r}]"
+            return f"input {i} is {x[i]}, outside of [{disjunct.box.lower[i]}, {disjunct.box.upper[i]}]"
         if x not in disjunct.inputs:
             return "the input breaks a linear input constraint of the property"
         if y not in disjunct.outputs:

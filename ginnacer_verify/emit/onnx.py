@@ -20,16 +20,16 @@ def network_model(network: Network) -> bytes:
 
     nodes, constants, last = [], [], "input"
     if network.input_shape != (1, network.inputs):
-        constants.append(_constant("flat", np.array([1, network.inputs], dtype=np.int64)))
+        constants.append(constant("flat", np.array([1, network.inputs], dtype=np.int64)))
         nodes.append(helper.make_node("Reshape", [last, "flat"], [last := "flat_input"]))
     for index, layer in enumerate(network.layers, start=1):
-        constants += [_constant(f"W{index}", dense(layer.weight).astype(network.dtype))]
-        constants += [_constant(f"b{index}", layer.bias.astype(network.dtype))]
+        constants += [constant(f"W{index}", dense(layer.weight).astype(network.dtype))]
+        constants += [constant(f"b{index}", layer.bias.astype(network.dtype))]
         nodes.append(helper.make_node("Gemm", [last, f"W{index}", f"b{index}"], [f"y{index}"], transB=1))
         last = f"y{index}"
         if index < len(network.layers):
             nodes.append(helper.make_node("Relu", [last], [last := f"x{index}"]))
-    constants.append(_constant("shape", np.array(network.output_shape, dtype=np.int64)))
+    constants.append(constant("shape", np.array(network.output_shape, dtype=np.int64)))
     nodes.append(helper.make_node("Reshape", [last, "shape"], ["output"]))
     return model_bytes(
         nodes, constants, {"input": network.input_shape}, {"output": network.output_shape}, network.dtype
@@ -61,7 +61,8 @@ def model_bytes(
     return bytes(model.SerializeToString())
 
 
-def _constant(name: str, values: np.ndarray[Any, Any]) -> "onnx.TensorProto":
+def constant(name: str, values: np.ndarray[Any, Any]) -> "onnx.TensorProto":
+    """A named constant of the graph."""
     from onnx import numpy_helper
 
     return numpy_helper.from_array(np.ascontiguousarray(values), name)

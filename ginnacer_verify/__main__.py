@@ -1,0 +1,7 @@
+"""`python -m ginnacer_verify` is `ginnacer`."""
+
+import sys
+
+from ginnacer_verify.cli import main
+
+sys.exit(main())

@@ -1,0 +1,99 @@
+"""The command line: which command, its result words and exit codes; no logic.
+
+Exit codes: 0 answered, 1 undecided (`unknown`, `timeout`), 2 bad input, 3 broken installation or a fault of ours.
+Result lines go to stdout, everything else to stderr.
+"""
+
+import argparse
+import json
+import sys
+from importlib import import_module
+from typing import Any
+
+from ginnacer_verify.errors import GinnacerError, InputError
+from ginnacer_verify.version import __version__
+
+NAME = "ginnacer-verify"
+
+COMMANDS = {
+    "check": "what a network and a property consist of, and whether we can read them",
+    "replay": "judge a witness on the original network",
+    "doctor": "which solvers are installed, and how to install the others",
+}
+"""Each is a module of `ginnacer_verify.commands`, imported only when it is called."""
+
+BAD_INPUT, BROKEN = 2, 3
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    args = _parser(words).parse_args(words)
+    try:
+        return int(args.run(args))
+    except KeyboardInterrupt:
+        return _fail(args, "interrupted", 130)
+    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+        sys.stderr.close()
+        return BROKEN
+    except Exception as problem:
+        if args.debug:
+            raise
+        return _explain(args, problem)
+
+
+def _parser(words: list[str]) -> argparse.ArgumentParser:
+    """The parser, with the arguments of the one command that is asked for: importing all of them would take long."""
+    parser = argparse.ArgumentParser(
+        prog="ginnacer",
+        description="Verify ReLU networks by abstraction and refinement.",
+        epilog="Exit codes: 0 answered, 1 undecided, 2 bad input, 3 broken installation.",
+    )
+    parser.add_argument("--name", action="version", version=NAME, help="print the tool's name")
+    parser.add_argument("--version", action="version", version=__version__, help="print the version")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    asked = next((word for word in words if word in COMMANDS), None)
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if name == asked:
+            module = import_module(f"ginnacer_verify.commands.{name.replace('-', '_')}")
+            module.add_arguments(command)
+            command.set_defaults(run=module.run)
+            _add_common(command)
+    return parser
+
+
+def _add_common(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print the result as one JSON document")
+    command.add_argument("--quiet", action="store_true", help="print nothing but the result")
+    command.add_argument("--debug", action="store_true", help="show a traceback when something fails")
+
+
+def _explain(args: argparse.Namespace, problem: Exception) -> int:
+    """One sentence for whatever went wrong."""
+    match problem:
+        case InputError():
+            return _fail(args, str(problem), BAD_INPUT)
+        case GinnacerError():
+            return _fail(args, str(problem), BROKEN)
+        case ModuleNotFoundError():
+            return _fail(
+                args, f"the package {problem.name!r} is missing; `ginnacer doctor` tells how to install it", BROKEN
+            )
+        case MemoryError():
+            return _fail(args, "out of memory; try a smaller network or a machine with more memory", BROKEN)
+        case _:
+            text = f"this is a fault of ours ({type(problem).__name__}: {problem}); please report it with --debug"
+            return _fail(args, text, BROKEN)
+
+
+def _fail(args: argparse.Namespace, message: str, code: int) -> int:
+    if args.json:
+        document: dict[str, Any] = {"error": message, "exit_code": code}
+        print(json.dumps(document))
+    print(f"ginnacer: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

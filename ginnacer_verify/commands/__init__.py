@@ -1,0 +1,1 @@
+"""One file per command of `ginnacer`: its arguments, and what it prints."""

@@ -1,0 +1,92 @@
+"""`ginnacer check NET [PROP]`: what they consist of, and whether we can read them."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ginnacer_verify.commands.output import show, table
+from ginnacer_verify.errors import UnsupportedOperator
+from ginnacer_verify.load import load, operators
+from ginnacer_verify.load.graph import OperatorUse
+from ginnacer_verify.network import Network
+from ginnacer_verify.properties.property import Property
+from ginnacer_verify.properties.vnnlib import read_vnnlib
+from ginnacer_verify.replay import check_fit
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("network", type=Path, help=".onnx or .nnet, also with .gz")
+    parser.add_argument("property", type=Path, nargs="?", help=".vnnlib, version 1.0 or 2.0, also with .gz")
+
+
+def run(args: argparse.Namespace) -> int:
+    uses = operators(args.network)
+    try:
+        network = load(args.network)
+    except UnsupportedOperator:
+        if not args.json:
+            print("\n".join(_operator_lines(uses)))
+        raise
+    prop = None
+    if args.property:
+        prop = read_vnnlib(args.property)
+        check_fit(network, prop)
+    counts = {use.operator: {"count": use.count, "status": use.status} for use in uses}
+    document = {"operators": counts, **_network(network), **_property(prop)}
+    show(args, document, [*_operator_lines(uses), *_lines(network, prop)])
+    return 0
+
+
+def _network(network: Network) -> dict[str, Any]:
+    return {
+        "inputs": network.inputs,
+        "input_shape": list(network.input_shape),
+        "outputs": network.outputs,
+        "output_shape": list(network.output_shape),
+        "element_type": str(network.dtype),
+        "parameters": network.parameters,
+        "relus": network.relus,
+        "relus_per_layer": list(network.relus_per_layer),
+    }
+
+
+def _property(prop: Property | None) -> dict[str, Any]:
+    if prop is None:
+        return {"disjuncts": None, "varying_inputs": None}
+    return {
+        "vnnlib_version": prop.version,
+        "disjuncts": len(prop.disjuncts),
+        "boxes": len(prop.boxes),
+        "empty_boxes": sum(box.is_empty for box in prop.boxes),
+        "varying_inputs": _varying(prop),
+        "input_constraints": max((len(disjunct.inputs) for disjunct in prop.disjuncts), default=0),
+        "output_constraints": max((len(disjunct.outputs) for disjunct in prop.disjuncts), default=0),
+    }
+
+
+def _varying(prop: Property) -> int:
+    """How many inputs vary in the box where most of them do."""
+    return max((len(box.varying) for box in prop.boxes), default=0)
+
+
+def _operator_lines(uses: list[OperatorUse]) -> list[str]:
+    return table([("operator", use.operator, f"x{use.count}", use.status) for use in uses])
+
+
+def _lines(network: Network, prop: Property | None) -> list[str]:
+    rows: list[tuple[str, object]] = [
+        ("inputs", f"{network.inputs} {list(network.input_shape)} {network.dtype}"),
+        ("outputs", f"{network.outputs} {list(network.output_shape)}"),
+        ("parameters", network.parameters),
+        ("ReLUs", f"{network.relus} = {' + '.join(map(str, network.relus_per_layer)) or 0}"),
+    ]
+    if prop:
+        empty = sum(box.is_empty for box in prop.boxes)
+        remark = f", {empty} of them empty: nothing is unsafe there" if empty else ""
+        rows += [
+            ("property", f"VNN-LIB {prop.version}"),
+            ("disjuncts", len(prop.disjuncts)),
+            ("input boxes", f"{len(prop.boxes)}{remark}"),
+            ("varying inputs", f"{_varying(prop)} of {prop.inputs}"),
+        ]
+    return table(rows)

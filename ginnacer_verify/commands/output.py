@@ -1,0 +1,33 @@
+"""How commands print: one JSON document or plain lines on stdout, remarks on stderr."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def show(args: argparse.Namespace, document: Mapping[str, Any], lines: Iterable[str]) -> None:
+    """The result: the document with --json, otherwise the lines."""
+    if args.json:
+        print(json.dumps(document))
+    else:
+        print("\n".join(lines))
+
+
+def remark(args: argparse.Namespace, text: str) -> None:
+    """Something beside the result; --quiet leaves it out."""
+    if not args.quiet:
+        print(text, file=sys.stderr)
+
+
+def table(rows: Sequence[Sequence[object]]) -> list[str]:
+    """The rows with their columns aligned: numbers to the right, words to the left."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))] if cells else []
+    numeric = [all(isinstance(row[column], int | float) for row in rows) for column in range(len(widths))]
+    return ["  ".join(map(_aligned, row, widths, numeric)).rstrip() for row in cells]
+
+
+def _aligned(cell: str, width: int, numeric: bool) -> str:
+    return cell.rjust(width) if numeric else cell.ljust(width)

@@ -1,0 +1,38 @@
+"""`ginnacer replay NET PROP WITNESS`: is it a counterexample on the original network?"""
+
+import argparse
+from pathlib import Path
+
+from ginnacer_verify.commands.output import show, table
+from ginnacer_verify.load import load
+from ginnacer_verify.properties.vnnlib import read_vnnlib
+from ginnacer_verify.replay import Counterexample, Judge
+from ginnacer_verify.witness import read_witness
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("network", type=Path)
+    parser.add_argument("property", type=Path)
+    parser.add_argument("witness", type=Path, help="VNN-LIB 1.0 or 2.0 witness text, or JSON with the inputs as x")
+
+
+def run(args: argparse.Namespace) -> int:
+    prop = read_vnnlib(args.property)
+    judgement = Judge(load(args.network), prop)(read_witness(args.witness, prop))
+    confirmed = isinstance(judgement, Counterexample)
+    reason = "" if isinstance(judgement, Counterexample) else judgement.reason
+    document = {
+        "verdict": "counterexample" if confirmed else "spurious",
+        "reason": reason,
+        "disjunct": judgement.disjunct,
+        "slacks": judgement.slacks.tolist(),
+        "x": judgement.x.tolist(),
+        "y": judgement.y.tolist(),
+    }
+    rows = [
+        ("row", number, "slack", f"{slack:+.9g}", "unsafe" if slack >= 0 else "safe")
+        for number, slack in enumerate(judgement.slacks)
+    ]
+    heading = f"{document['verdict']}{': ' + reason if reason else ''} (disjunct {judgement.disjunct})"
+    show(args, document, [heading, *table(rows)])
+    return 0

@@ -1,0 +1,51 @@
+"""The last word about what was read: onnxruntime on random points must agree with our evaluation."""
+
+import numpy as np
+
+from ginnacer_verify.errors import NetworkError
+from ginnacer_verify.network import Array, Network
+from ginnacer_verify.runtime import Runtime
+
+POINTS = 1000
+TOLERANCE = 1e-4
+"""Float32 rounding stays well below this; a dropped bias or a transposed matrix does not."""
+
+BATCH_VALUES = 1_000_000
+"""So many values of the widest layer are held at once."""
+
+
+def check_agreement(network: Network) -> None:
+    """Refuse a network that differs from its own ONNX model by more than TOLERANCE, relative to the outputs' size."""
+    runtime = Runtime(network.model)
+    points = _points(network)
+    theirs = np.array([runtime(point) for point in points])
+    if theirs.shape != (POINTS, network.outputs):
+        raise NetworkError(f"onnxruntime gives {theirs.shape[1]} outputs where we read {network.outputs}")
+    width = max(layer.outputs for layer in network.layers)
+    parts = np.array_split(points, max(1, POINTS * width // BATCH_VALUES))
+    ours = np.concatenate([network(part) for part in parts])
+    if not (np.isfinite(theirs).all() and np.isfinite(ours).all()):
+        raise NetworkError("an output is not a finite number at a random input: the weights are too large to verify")
+    error = relative_error(ours, theirs)
+    if not error <= TOLERANCE:
+        raise NetworkError(
+            f"what we read differs from onnxruntime by {error:.1e} (relative); please report this network"
+        )
+
+
+def relative_error(ours: Array, theirs: Array) -> float:
+    """The largest difference of an output, relative to how large that output gets (or a hundredth of the largest)."""
+    sizes = np.abs(theirs).max(axis=0)
+    scale = np.maximum(sizes, 0.01 * sizes.max())
+    difference = np.abs(ours - theirs).max(axis=0)
+    return float(np.max(np.divide(difference, scale, out=np.where(difference > 0, np.inf, 0.0), where=scale > 0)))
+
+
+def _points(network: Network) -> Array:
+    """Half uniform in the unit cube, half normal with deviations from 0.1 to 10, as the network's element type."""
+    random = np.random.default_rng(0)
+    half = POINTS // 2
+    uniform = random.random((half, network.inputs), dtype=np.float32)
+    normal = random.standard_normal((POINTS - half, network.inputs), dtype=np.float32)
+    normal *= np.float32(10) ** random.uniform(-1, 1, (len(normal), 1)).astype(np.float32)
+    return np.concatenate([uniform, normal]).astype(network.dtype).astype(np.float64)

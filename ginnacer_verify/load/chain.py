@@ -1,0 +1,211 @@
+"""Chain: ReLU layers under construction, and Tensor, whose entries are affine in the values of one of them.
+
+Any graph of affine maps and ReLUs becomes one chain of layers: a value that skips a layer is carried through it by
+ReLUs that never bend it. A value that cannot be negative passes one ReLU unchanged; any other value is carried as
+`x = relu(x) - relu(-x)`. Both are exact, also in floating point.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array, hstack, vstack
+
+from ginnacer_verify.errors import NetworkError
+from ginnacer_verify.network import DENSE_ABOVE, Array, Layer, Weight
+
+Shape: TypeAlias = tuple[int, ...]
+Index: TypeAlias = NDArray[np.intp]
+
+LARGEST_TENSOR = 20_000_000
+"""More values than this in one tensor is a broken file, not a network for a verifier."""
+
+
+def size_of(shape: Shape) -> int:
+    """The number of entries, checked before anything of that size is made."""
+    size = 1
+    for extent in shape:
+        if extent < 0:
+            raise NetworkError(f"a tensor of shape {list(shape)} is not well-formed")
+        size *= int(extent)
+    if size > LARGEST_TENSOR:
+        raise NetworkError(f"a tensor of shape {list(shape)} is larger than we handle ({LARGEST_TENSOR} values)")
+    return size
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """`weight @ values(level) + bias`, row-major, in the given shape; level 0 holds the network's inputs."""
+
+    level: int
+    weight: Weight
+    bias: Array
+    shape: Shape
+
+    def mapped(self, matrix: Weight, shape: Shape) -> "Tensor":
+        """The tensor `matrix @ self`, flat, in a new shape."""
+        return Tensor(self.level, _tidy(matrix @ self.weight), np.asarray(matrix @ self.bias), shape)
+
+    def taken(self, index: Index) -> "Tensor":
+        """The entries with the given flat positions, in the shape of `index`: any reordering, repetition or choice."""
+        rows = index.reshape(-1)
+        return Tensor(self.level, self.weight[rows], self.bias[rows], index.shape)
+
+    def positions(self) -> Index:
+        """The flat position of each entry, in the tensor's shape: numpy operations on it describe `taken` tensors."""
+        return np.arange(len(self.bias), dtype=np.intp).reshape(self.shape)
+
+    def broadcast(self, shape: Shape) -> "Tensor":
+        return self if shape == self.shape else self.taken(np.broadcast_to(self.positions(), shape))
+
+    def scaled(self, factor: Array | float) -> "Tensor":
+        """Each entry times its entry of `factor`, with numpy's broadcasting."""
+        shape = broadcast_shape(self.shape, np.shape(factor))
+        factors = np.broadcast_to(np.asarray(factor, dtype=np.float64), shape).reshape(-1)
+        return self.broadcast(shape).mapped(csr_array(diags_array(factors)), shape)
+
+    def shifted(self, offset: Array | float) -> "Tensor":
+        """Each entry plus its entry of `offset`, with numpy's broadcasting."""
+        shape = broadcast_shape(self.shape, np.shape(offset))
+        offsets = np.broadcast_to(np.asarray(offset, dtype=np.float64), shape).reshape(-1)
+        tensor = self.broadcast(shape)
+        return Tensor(tensor.level, tensor.weight, tensor.bias + offsets, shape)
+
+    def never_negative(self) -> NDArray[np.bool_]:
+        """The entries that cannot be negative because they add up values of a ReLU layer with no minus sign."""
+        if self.level == 0:
+            constant = np.asarray(abs(self.weight).sum(axis=1)) == 0
+            return np.asarray(constant & (self.bias >= 0))
+        lowest = np.minimum(self.weight, 0) if isinstance(self.weight, np.ndarray) else self.weight.minimum(0)
+        return np.asarray((np.asarray(lowest.sum(axis=1)) == 0) & (self.bias >= 0))
+
+
+class Chain:
+    """The ReLU layers made so far; neurons are only ever appended, so that positions stay what they were."""
+
+    def __init__(self, inputs: int) -> None:
+        self._widths = [inputs]
+        self._blocks: list[list[tuple[Weight, Array]]] = [[]]
+        self._carried: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def input(self, shape: Shape) -> Tensor:
+        size = size_of(shape)
+        return Tensor(0, _identity(size), np.zeros(size), shape)
+
+    def relu(self, tensor: Tensor) -> Tensor:
+        """The ReLU of every entry."""
+        return tensor if tensor.never_negative().all() else self._neurons(tensor)
+
+    def maximum(self, first: Tensor, second: Tensor) -> Tensor:
+        """The larger of two entries, place by place: `b + relu(a - b)`."""
+        a, b = self.aligned(first, second)
+        return self.add(self.relu(self.add(a, b.scaled(-1.0))), b)
+
+    def add(self, first: Tensor, second: Tensor) -> Tensor:
+        """The sum of two tensors, with numpy's broadcasting."""
+        shape = broadcast_shape(first.shape, second.shape)
+        a, b = (tensor.broadcast(shape) for tensor in self.aligned(first, second))
+        width = max(a.weight.shape[1], b.weight.shape[1])
+        return Tensor(a.level, _tidy(_padded(a.weight, width) + _padded(b.weight, width)), a.bias + b.bias, shape)
+
+    def concatenated(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
+        """The tensors one after the other along an axis."""
+        parts = self.aligned(*tensors)
+        starts = np.cumsum([0, *(len(part.bias) for part in parts)])
+        order = np.concatenate([part.positions() + at for part, at in zip(parts, starts, strict=False)], axis=axis)
+        return _stacked(parts).taken(order)
+
+    def aligned(self, *tensors: Tensor) -> list[Tensor]:
+        """The same tensors, all carried up to the level of the highest."""
+        level = max(tensor.level for tensor in tensors)
+        return [self._carried_to(level, tensor) for tensor in tensors]
+
+    def layers(self, output: Tensor) -> tuple[Layer, ...]:
+        """The ReLU layers up to the output's level, and the output's own affine map."""
+        hidden = [self._layer(level) for level in range(1, output.level + 1)]
+        return (*hidden, Layer(_padded(output.weight, self._widths[output.level]), output.bias))
+
+    def _layer(self, level: int) -> Layer:
+        width = self._widths[level - 1]
+        weights = [_padded(weight, width) for weight, _ in self._blocks[level]]
+        weight = weights[0] if len(weights) == 1 else vstack([csr_array(block) for block in weights], format="csr")
+        return Layer(weight, np.concatenate([bias for _, bias in self._blocks[level]]))
+
+    def _neurons(self, tensor: Tensor) -> Tensor:
+        """New neurons of the next layer, one per entry."""
+        level = tensor.level + 1
+        if level == len(self._widths):
+            self._widths.append(0)
+            self._blocks.append([])
+        start, size = self._widths[level], len(tensor.bias)
+        self._blocks[level].append((tensor.weight, tensor.bias))
+        self._widths[level] += size
+        return Tensor(level, _identity(size, start), np.zeros(size), tensor.shape)
+
+    def _carried_to(self, level: int, tensor: Tensor) -> Tensor:
+        while tensor.level < level:
+            if id(tensor) not in self._carried:
+                self._carried[id(tensor)] = (
+                    tensor,
+                    self._carry(tensor),
+                )  # kept beside its result, so the id stays its own
+            tensor = self._carried[id(tensor)][1]
+        return tensor
+
+    def _carry(self, tensor: Tensor) -> Tensor:
+        """The same values one level up: the entries themselves, or what they are made of if that takes fewer ReLUs."""
+        used = np.flatnonzero(np.asarray(abs(tensor.weight).sum(axis=0)))
+        parts = Tensor(tensor.level, _identity(tensor.weight.shape[1])[used], np.zeros(len(used)), (len(used),))
+        if _relus_to_carry(parts) >= _relus_to_carry(tensor):
+            return self._carry_entries(tensor)
+        carried = self._carry_entries(parts).mapped(tensor.weight[:, used], tensor.shape)
+        return carried.shifted(tensor.bias.reshape(tensor.shape))
+
+    def _carry_entries(self, tensor: Tensor) -> Tensor:
+        size, signed = len(tensor.bias), np.flatnonzero(~tensor.never_negative())
+        lifted = self._neurons(_stacked([tensor, tensor.taken(signed).scaled(-1.0)]))
+        minus = csr_array((-np.ones(len(signed)), (signed, np.arange(len(signed)))), shape=(size, len(signed)))
+        return lifted.mapped(hstack([_identity(size), minus], format="csr"), tensor.shape)
+
+
+def broadcast_shape(*shapes: Shape) -> Shape:
+    """The shape that numpy gives an operation on the given ones, if it is of a sensible size."""
+    shape = np.broadcast_shapes(*shapes)
+    size_of(shape)
+    return shape
+
+
+def _relus_to_carry(tensor: Tensor) -> int:
+    return 2 * len(tensor.bias) - int(np.count_nonzero(tensor.never_negative()))
+
+
+def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+    """All entries of tensors of one level, as one vector."""
+    width = max(tensor.weight.shape[1] for tensor in tensors)
+    weight = vstack([csr_array(_padded(tensor.weight, width)) for tensor in tensors], format="csr")
+    bias = np.concatenate([tensor.bias for tensor in tensors])
+    return Tensor(tensors[0].level, weight, bias, (len(bias),))
+
+
+def _identity(size: int, start: int = 0) -> Weight:
+    """Rows that pick the values number `start`, `start + 1`, ... of a level."""
+    return csr_array((np.ones(size), np.arange(start, start + size), np.arange(size + 1)), shape=(size, start + size))
+
+
+def _padded(weight: Weight, width: int) -> Weight:
+    """The same rows over a level that has grown since."""
+    missing = width - weight.shape[1]
+    if not missing:
+        return weight
+    if isinstance(weight, np.ndarray):
+        return np.pad(weight, ((0, 0), (0, missing)))
+    return csr_array((weight.data, weight.indices, weight.indptr), shape=(weight.shape[0], width))
+
+
+def _tidy(weight: Weight) -> Weight:
+    """Dense once it is mostly full, so that long compositions stay fast."""
+    if isinstance(weight, np.ndarray) or weight.nnz <= DENSE_ABOVE * weight.shape[0] * weight.shape[1]:
+        return weight
+    return weight.toarray()

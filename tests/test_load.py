@@ -1,0 +1,374 @@
+"""Networks are read as onnxruntime runs them, or refused with a sentence that says why."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from benchmarks import benchmark
+from models import Graph, convolutional, dense
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+from ginnacer_verify.errors import GinnacerError, NetworkError, UnsupportedOperator
+from ginnacer_verify.load import graph as graph_module
+from ginnacer_verify.load import load, operators, parse_onnx
+from ginnacer_verify.load.agree import relative_error
+from ginnacer_verify.load.graph import operator_uses, parse_model
+from ginnacer_verify.network import Network
+from ginnacer_verify.runtime import Runtime
+
+
+def agrees(network: Network, seed: int = 7) -> bool:
+    """Whether onnxruntime gives the same outputs at points that the loader did not try."""
+    points = np.random.default_rng(seed).normal(scale=3, size=(50, network.inputs)).astype(network.dtype)
+    runtime = Runtime(network.model)
+    return relative_error(network(points), np.array([runtime(point) for point in points])) < 1e-4
+
+
+# --- operators -------------------------------------------------------------------------------------------------------
+
+SHAPE_1D, SHAPE_2D, FLAT = (1, 4, 9), (1, 4, 7, 6), (1, 6)
+
+
+def case(shape: tuple[int, ...], *nodes: tuple[Any, ...], opset: int = 13) -> Callable[[], bytes]:
+    """A model that applies the nodes to a tensor which a first layer with a ReLU has made."""
+
+    def build() -> bytes:
+        graph = Graph(shape)
+        graph.add("Mul", graph.weight(*shape))
+        graph.add("Add", graph.weight(*shape))
+        for operator, *rest in nodes:
+            attributes = rest.pop() if rest and isinstance(rest[-1], dict) else {}
+            values = [value(graph) if callable(value) else value for value in rest]
+            graph.add(operator, *values, **attributes)
+        return graph.model(opset)
+
+    return build
+
+
+def weight(*shape: int) -> Callable[[Graph], NDArray[Any]]:
+    return lambda graph: graph.weight(*shape)
+
+
+def ints(*values: int) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)
+
+
+CASES: dict[str, Callable[[], bytes]] = {
+    "gemm with alpha and beta": case(FLAT, ("Gemm", weight(6, 5), weight(5), {"alpha": 0.5, "beta": -2.0})),
+    "gemm with transB, without bias": case(FLAT, ("Gemm", weight(5, 6), {"transB": 1})),
+    "matmul with several rows": case((1, 3, 4), ("MatMul", weight(4, 2)), ("Relu",)),
+    "matmul of a vector": case((6,), ("MatMul", weight(6, 2))),
+    "sub and div": case(FLAT, ("Sub", weight(6)), ("Div", weight(1, 6))),
+    "broadcast that grows": case((1, 3, 1), ("Add", weight(1, 3, 4)), ("Relu",), ("Mul", weight(4))),
+    "flatten at axis 2": case((1, 3, 4), ("Flatten", {"axis": 2}), ("Relu",)),
+    "flatten at a negative axis": case((1, 3, 4), ("Flatten", {"axis": -1})),
+    "reshape with 0 and -1": case((1, 3, 4), ("Reshape", ints(0, -1, 2)), ("Relu",)),
+    "transpose": case((1, 3, 4), ("Transpose", {"perm": [0, 2, 1]}), ("Flatten",), ("MatMul", weight(12, 2))),
+    "transpose without perm": case((1, 3, 4), ("Transpose",), ("Reshape", ints(1, 12)), ("MatMul", weight(12, 2))),
+    "squeeze and unsqueeze": case((1, 3, 1, 4), ("Squeeze", ints(2)), ("Unsqueeze", ints(0, 3))),
+    "squeeze and unsqueeze, old": case((1, 3, 1, 4), ("Squeeze", {"axes": [2]}), ("Unsqueeze", {"axes": [0]}), opset=9),
+    "slice and gather": case(
+        (1, 3, 8), ("Slice", ints(1), ints(7), ints(2), ints(2)), ("Gather", ints(2, 0), {"axis": 1})
+    ),
+    "identity, dropout, cast": case(FLAT, ("Identity",), ("Dropout",), ("Cast", {"to": 1}), ("Relu",)),
+    "neg": case(FLAT, ("Neg",), ("Relu",)),
+    "relu twice": case(FLAT, ("Relu",), ("Relu",), ("MatMul", weight(6, 2))),
+    "conv 1-D": case(SHAPE_1D, ("Conv", weight(3, 4, 3), weight(3), {"strides": [2], "pads": [1, 0]}), ("Relu",)),
+    "conv with dilation": case(SHAPE_2D, ("Conv", weight(2, 4, 2, 3), {"dilations": [2, 2], "pads": [0, 1, 2, 1]})),
+    "conv with groups": case(SHAPE_2D, ("Conv", weight(6, 2, 3, 2), weight(6), {"group": 2, "strides": [2, 3]})),
+    "conv same upper": case(SHAPE_2D, ("Conv", weight(2, 4, 2, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]})),
+    "conv same lower": case(SHAPE_2D, ("Conv", weight(2, 4, 2, 3), {"auto_pad": "SAME_LOWER", "strides": [2, 2]})),
+    "conv valid": case(SHAPE_2D, ("Conv", weight(2, 4, 3, 3), {"auto_pad": "VALID"})),
+    "average pool": case(SHAPE_2D, ("AveragePool", {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]})),
+    "average pool that counts padding": case(
+        SHAPE_2D, ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1})
+    ),
+    "average pool, ceil": case(SHAPE_2D, ("AveragePool", {"kernel_shape": [2, 2], "strides": [3, 4], "ceil_mode": 1})),
+    "global average pool": case(SHAPE_2D, ("Relu",), ("GlobalAveragePool",), ("Flatten",), ("MatMul", weight(4, 2))),
+    "batch normalization": case(
+        SHAPE_1D,
+        ("BatchNormalization", weight(4), weight(4), weight(4), np.full(4, 0.5, "f4"), {"epsilon": 1e-3}),
+        ("Relu",),
+    ),
+    "leaky relu": case(FLAT, ("LeakyRelu", {"alpha": 0.1}), ("MatMul", weight(6, 3))),
+    "abs": case(FLAT, ("Abs",), ("MatMul", weight(6, 3))),
+    "clip": case(FLAT, ("Clip", np.float32(-0.5), np.float32(1.5)), ("MatMul", weight(6, 3))),
+    "clip from below": case(FLAT, ("Clip", np.float32(0.25)), ("MatMul", weight(6, 3))),
+    "clip from above": case(FLAT, ("Clip", "", np.float32(0.25)), ("MatMul", weight(6, 3))),
+    "clip, old": case(FLAT, ("Clip", {"min": 0.0, "max": 6.0}), opset=9),
+    "clip, old, from below": case(FLAT, ("Clip", {"min": 0.0}), opset=9),
+    "max pool": case(SHAPE_2D, ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]})),
+    "max pool of relu": case(SHAPE_2D, ("Relu",), ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]})),
+    "max pool 1-D, dilation": case(SHAPE_1D, ("MaxPool", {"kernel_shape": [3], "dilations": [2]})),
+    "max pool, ceil": case(SHAPE_2D, ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 4], "ceil_mode": 1})),
+    "max and min with a constant": case(FLAT, ("Max", weight(6)), ("Min", weight(1, 6)), ("MatMul", weight(6, 2))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operator_agrees_with_onnxruntime(name: str) -> None:
+    assert agrees(parse_onnx(CASES[name]()))
+
+
+def test_every_operator_of_the_tables_is_tried() -> None:
+    texts = [*CASES.values(), dense, convolutional, residual, two_sided]
+    used = {use.operator for build in texts for use in operator_uses(parse_model(build()))}
+    assert set(operators.AFFINE) | set(operators.REWRITTEN) <= used
+
+
+def residual() -> bytes:
+    """Skips of a signed value, of the input, and of a ReLU's output, over one and over two layers."""
+    graph = Graph([1, 4])
+    start = graph.add("MatMul", graph.weight(4, 4))
+    graph.add("Relu")
+    first = graph.add("MatMul", graph.weight(4, 4))
+    graph.add("Add", start)
+    graph.add("Relu")
+    graph.add("MatMul", graph.weight(4, 4))
+    graph.add("Sub", first)
+    graph.add("Add", "input")
+    graph.add("Relu")
+    graph.add("Concat", start, axis=1)
+    return graph.model()
+
+
+def two_sided() -> bytes:
+    """A constant on the left of every operator that takes one, and a shape computed in the graph."""
+    graph = Graph([1, 4])
+    values = graph.weight(4)
+    graph.constants.append(numpy_helper.from_array(values, "left"))
+    graph.add("Sub", "left", "input", first=False)
+    graph.add("Add", "left", graph.last, first=False)
+    graph.add("Mul", "left", graph.last, first=False)
+    kept = graph.add("Relu")
+    graph.add("Shape")
+    shape = graph.add("Concat", ints(1), axis=0)
+    graph.add("Reshape", kept, shape, first=False)
+    graph.add("Reshape", ints(1, 4))
+    return graph.model()
+
+
+@pytest.mark.parametrize("build", [dense, convolutional, residual, two_sided])
+def test_graphs_agree_with_onnxruntime(build: Callable[[], bytes]) -> None:
+    assert agrees(parse_onnx(build()))
+
+
+def test_a_skipped_relu_output_costs_one_relu_a_value() -> None:
+    graph = Graph([1, 4])
+    graph.add("MatMul", graph.weight(4, 5))
+    skip = graph.add("Relu")
+    graph.add("MatMul", graph.weight(5, 5))
+    graph.add("Relu")
+    graph.add("Add", skip)
+    assert parse_onnx(graph.model()).relus_per_layer == (5, 10)
+
+
+def test_a_skipped_signed_value_costs_two_relus_a_value() -> None:
+    graph = Graph([1, 4])
+    skip = graph.add("MatMul", graph.weight(4, 3))
+    graph.add("Relu")
+    graph.add("Add", skip)
+    network = parse_onnx(graph.model())
+    assert network.relus_per_layer == (3 + 6,)
+    assert agrees(network)
+
+
+def test_consecutive_affine_maps_are_composed() -> None:
+    graph = Graph([1, 4])
+    for _ in range(3):
+        graph.add("MatMul", graph.weight(4, 4))
+        graph.add("Add", graph.weight(4))
+    assert parse_onnx(graph.model()).relus_per_layer == ()
+
+
+def test_double_networks_and_open_batches() -> None:
+    graph = Graph([1, 3], dtype="f8")
+    graph.add("MatMul", graph.weight(3, 4))
+    graph.add("Relu")
+    network = parse_onnx(graph.model(batch="N"))
+    assert network.dtype == np.float64
+    assert network.input_shape == (1, 3)
+    assert agrees(network)
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def refused(build: Callable[[Graph], object], shape: tuple[int, ...] = FLAT) -> str:
+    graph = Graph(shape)
+    build(graph)
+    with pytest.raises(NetworkError) as problem:
+        parse_onnx(graph.model())
+    return str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "attributes"),
+    [
+        ("Sigmoid", (), {}),
+        ("Mul", ("input",), {}),
+        ("MatMul", ("input",), {}),
+        ("Div", (np.zeros(6, "f4"),), {}),
+        ("Clip", (np.float32(1), np.float32(0)), {}),
+        ("Cast", (), {"to": 7}),
+    ],
+)
+def test_unsupported_operators_are_named(operator: str, values: tuple[Any, ...], attributes: dict[str, Any]) -> None:
+    shape = (6, 6) if operator == "MatMul" else FLAT
+    message = refused(lambda graph: graph.add(operator, *values, **attributes), shape)
+    assert operator in message
+    assert "node0" in message
+
+
+def test_unsupported_operator_names_the_file(tmp_path: Path) -> None:
+    graph = Graph(FLAT)
+    graph.add("Tanh")
+    file = tmp_path / "net.onnx"
+    file.write_bytes(graph.model())
+    with pytest.raises(UnsupportedOperator, match=r"net\.onnx: operator Tanh \(node 'node0'\)"):
+        load(file)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x1f\x8bgarbage", b"\x00" * 100])
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "net.onnx"
+    file.write_bytes(content)
+    with pytest.raises(NetworkError, match=r"net\.onnx"):
+        load(file)
+
+
+def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match="No such file"):
+        load(tmp_path / "absent.onnx")
+    with pytest.raises(NetworkError, match="cannot be read"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers_are_refused(value: float) -> None:
+    assert "finite" in refused(lambda graph: graph.add("Add", np.full(6, value, "f4")))
+
+
+def test_compressed_networks_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "net.onnx.gz"
+    file.write_bytes(gzip.compress(dense()))
+    assert load(file).relus_per_layer == (6, 6)
+
+
+def test_weights_in_a_file_beside_the_network_are_read(tmp_path: Path) -> None:
+    model = onnx.load_model_from_string(dense())
+    onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert agrees(load(tmp_path / "net.onnx"))
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(NetworkError, match=r"net\.onnx: its weights are in another file"):
+        load(tmp_path / "net.onnx")
+
+
+# --- the check against onnxruntime (FIELD: a bias dropped, an operator skipped, a matrix transposed) -------------------
+
+
+def drop_bias(node: operators.Node) -> Any:
+    return node.tensor()
+
+
+def transposed(node: operators.Node) -> Any:
+    return node.tensor().mapped(node.numbers(1), (1, 6))
+
+
+@pytest.mark.parametrize(("operator", "fault"), [("Add", drop_bias), ("MatMul", transposed), ("Relu", drop_bias)])
+def test_a_fault_in_the_reader_is_caught(monkeypatch: pytest.MonkeyPatch, operator: str, fault: Any) -> None:
+    monkeypatch.setitem(graph_module.HANDLERS, operator, fault)
+    with pytest.raises(NetworkError, match="differs from onnxruntime"):
+        parse_onnx(dense())
+
+
+def test_relative_error_sees_one_wrong_small_output() -> None:
+    theirs = np.array([[1000.0, 1.0], [900.0, 20.0]])
+    assert relative_error(theirs + [[0, 0], [0, 0.1]], theirs) == pytest.approx(0.1 / 20)
+    assert relative_error(np.zeros((2, 2)), np.zeros((2, 2))) == 0
+    assert not relative_error(np.full((2, 2), np.nan), theirs) <= 1
+
+
+# --- mutated files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_mutated_files_are_read_right_or_refused(seed: int) -> None:
+    """56 mutants a seed: either one of our exceptions, or a network that onnxruntime agrees with."""
+    random = np.random.default_rng(seed)
+    originals = [dense(seed=seed), convolutional(seed=seed), residual(), CASES["max pool"](), CASES["clip, old"]()]
+    outcomes = {"read": 0, "refused": 0}
+    for number in range(56):
+        content = bytearray(originals[number % len(originals)])
+        for _ in range(random.integers(1, 4)):
+            mutate(content, random)
+        try:
+            network = parse_onnx(bytes(content))
+        except GinnacerError as problem:
+            assert str(problem)
+            outcomes["refused"] += 1
+        else:
+            assert agrees(network)
+            outcomes["read"] += 1
+    assert min(outcomes.values()) > 0
+
+
+def mutate(content: bytearray, random: np.random.Generator) -> None:
+    """Change, drop, double or insert some bytes; half of the time among the node descriptions at the front."""
+    at = int(random.integers(len(content) if random.random() < 0.5 else min(len(content), 400)))
+    match random.integers(5):
+        case 0:
+            content[at] ^= 1 << int(random.integers(8))
+        case 1:
+            content[at] = int(random.integers(256))
+        case 2:
+            del content[at : at + int(random.integers(1, 9))]
+        case 3:
+            content[at:at] = content[at : at + int(random.integers(1, 30))]
+        case _:
+            content[at:at] = random.bytes(int(random.integers(1, 5)))
+
+
+# --- the public benchmarks ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "relus"),
+    [
+        ("acasxu/ACASXU_run2a_1_1_batch_2000.onnx", [50] * 6),
+        ("acasxu/ACASXU_run2a_5_9_batch_2000.onnx", [50] * 6),
+        ("mnistfc/mnist-net_256x2.onnx", [256] * 2),
+        ("mnistfc/mnist-net_256x4.onnx", [256] * 4),
+        ("mnistfc/mnist-net_256x6.onnx", [256] * 6),
+        ("toyadmos/ad01.onnx", [128, 128, 128, 128, 8, 128, 128, 128, 128]),
+        ("vww/vww_96_tail16.onnx", [2304, *[4608] * 11, 1152, 2304, 2304, 2304]),
+    ],
+)
+def test_benchmark_networks(file: str, relus: list[int]) -> None:
+    assert list(load(benchmark(file)).relus_per_layer) == relus
+
+
+def test_all_acas_networks_load() -> None:
+    folder = benchmark("acasxu")
+    files = sorted(folder.glob("*.onnx"))
+    assert len(files) == 45
+    for file in files:
+        assert load(file).relus == 300
+
+
+def test_visual_wake_words_gives_the_original_scores() -> None:
+    network = load(benchmark("vww", "vww_96.onnx"))
+    assert network.relus == 231_552
+    images, scores = (np.load(benchmark("vww", name)) for name in ("inputs.npy", "logits.npy"))
+    np.testing.assert_allclose(network(images.reshape(2, -1)), scores, atol=1e-5)
+
+
+def test_toyadmos_gives_the_original_outputs() -> None:
+    network = load(benchmark("toyadmos", "ad01.onnx"))
+    windows, outputs = (np.load(benchmark("toyadmos", name)) for name in ("inputs.npy", "outputs.npy"))
+    np.testing.assert_allclose(network(windows), outputs, atol=1e-2)
