@@ -53,7 +53,7 @@ def test_arrays_cannot_be_changed() -> None:
 def test_composition() -> None:
     random = np.random.default_rng(3)
     network = Network.from_arrays((random.normal(size=(4, 3)), np.ones(4)), (random.normal(size=(2, 4)), np.ones(2)))
-    last = Layer([[1.0, -1.0]], [0.25])
+    last = Layer(np.array([[1.0, -1.0]]), np.array([0.25]))
     x = random.normal(size=(5, 3))
     np.testing.assert_allclose(Network(then(network.layers, last))(x), last(network(x)))
 
@@ -75,4 +75,4 @@ def test_what_is_not_well_formed_is_refused(arrays: list[tuple[list[list[float]]
 
 def test_shapes_must_fit() -> None:
     with pytest.raises(NetworkError, match="does not hold 2 values"):
-        Network((Layer([[1.0, 1.0]], [0.0]),), input_shape=(3,))
+        Network((Layer(np.ones((1, 2)), np.zeros(1)),), input_shape=(3,))
