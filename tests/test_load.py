@@ -283,7 +283,7 @@ def test_weights_in_a_file_beside_the_network_are_read(tmp_path: Path) -> None:
         load(tmp_path / "net.onnx")
 
 
-# --- the check against onnxruntime (FIELD: a bias dropped, an operator skipped, a matrix transposed) -------------------
+# --- the check against onnxruntime (FIELD: a bias dropped, an operator skipped, a matrix transposed) ------------------
 
 
 def drop_bias(node: operators.Node) -> Any:
@@ -303,7 +303,7 @@ def test_a_fault_in_the_reader_is_caught(monkeypatch: pytest.MonkeyPatch, operat
 
 def test_relative_error_sees_one_wrong_small_output() -> None:
     theirs = np.array([[1000.0, 1.0], [900.0, 20.0]])
-    assert relative_error(theirs + [[0, 0], [0, 0.1]], theirs) == pytest.approx(0.1 / 20)
+    assert relative_error(theirs + np.array([[0, 0], [0, 0.1]]), theirs) == pytest.approx(0.1 / 20)
     assert relative_error(np.zeros((2, 2)), np.zeros((2, 2))) == 0
     assert not relative_error(np.full((2, 2), np.nan), theirs) <= 1
 
@@ -323,8 +323,7 @@ def test_mutated_files_are_read_right_or_refused(seed: int) -> None:
             mutate(content, random)
         try:
             network = parse_onnx(bytes(content))
-        except GinnacerError as problem:
-            assert str(problem)
+        except GinnacerError:
             outcomes["refused"] += 1
         else:
             assert agrees(network)
@@ -348,7 +347,7 @@ def mutate(content: bytearray, random: np.random.Generator) -> None:
             content[at:at] = random.bytes(int(random.integers(1, 5)))
 
 
-# --- the public benchmarks ---------------------------------------------------------------------------------------------
+# --- the public benchmarks -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

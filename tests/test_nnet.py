@@ -7,7 +7,7 @@ import pytest
 from benchmarks import benchmark
 
 from ginnacer_verify.errors import NetworkError
-from ginnacer_verify.load import load, operators
+from ginnacer_verify.load import load, operators_of
 from ginnacer_verify.network import Network, dense
 
 
@@ -31,7 +31,7 @@ def test_round_trip_of_an_acas_network(tmp_path: Path) -> None:
     network = load(file)
     x = np.random.default_rng(0).normal(size=(20, 5))
     np.testing.assert_array_equal(network(x), original(x))
-    assert operators(file) == []
+    assert operators_of(file) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from ginnacer_verify.commands.output import show, table
 from ginnacer_verify.errors import UnsupportedOperator
-from ginnacer_verify.load import load, operators
+from ginnacer_verify.load import load, operators_of
 from ginnacer_verify.load.graph import OperatorUse
 from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Property
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    uses = operators(args.network)
+    uses = operators_of(args.network)
     try:
         network = load(args.network)
     except UnsupportedOperator:

@@ -23,7 +23,7 @@ def load(path: str | Path) -> Network:
         return parse_nnet(content) if _is_nnet(file) else parse_onnx(content, file.parent)
 
 
-def operators(path: str | Path) -> list[OperatorUse]:
+def operators_of(path: str | Path) -> list[OperatorUse]:
     """The ONNX operators of a network file, whether we support them or not; an NNet file has none."""
     file = Path(path)
     with _named(file):
