@@ -1,8 +1,43 @@
 """ginnacer-verify: a neural network verifier that abstracts first.
 
+    import ginnacer_verify as gv
+
+    network = gv.load("net.onnx")
+    prop = gv.read_vnnlib("prop.vnnlib")
+    verdict = gv.verify(network, prop, timeout=60)
+
 The abstraction is that of Edoardo Manino, Iury Bessa and Lucas C. Cordeiro, "Towards Global Neural Network
 Abstractions with Locally-Exact Reconstruction", arXiv 2210.12054. "Paper" in a docstring means this one; its
 definitions are named by their titles, because their numbers differ between versions.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ginnacer_verify.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from ginnacer_verify.cegar import verify as verify
+    from ginnacer_verify.loading import load as load
+    from ginnacer_verify.loading.torch import from_torch as from_torch
+    from ginnacer_verify.properties.vnnlib import parse_vnnlib as parse_vnnlib
+    from ginnacer_verify.properties.vnnlib import read_vnnlib as read_vnnlib
+
+_HOMES = {
+    "from_torch": "ginnacer_verify.loading.torch",
+    "load": "ginnacer_verify.loading",
+    "parse_vnnlib": "ginnacer_verify.properties.vnnlib",
+    "read_vnnlib": "ginnacer_verify.properties.vnnlib",
+    "verify": "ginnacer_verify.cegar",
+}
+"""Where each public function lives: imported at its first use, because `ginnacer --version` needs none of them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'ginnacer_verify' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

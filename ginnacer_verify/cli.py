@@ -6,6 +6,7 @@ Result lines go to stdout, everything else to stderr.
 
 import argparse
 import json
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -16,6 +17,7 @@ from ginnacer_verify.version import __version__
 NAME = "ginnacer-verify"
 
 COMMANDS = {
+    "verify": "decide a property: unsat, sat with a counterexample, unknown or timeout",
     "check": "what a network and a property consist of, and whether we can read them",
     "replay": "judge a witness on the original network",
     "doctor": "which solvers are installed, and how to install the others",
@@ -27,6 +29,8 @@ BAD_INPUT, BROKEN = 2, 3
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")  # our matrices are small: threads inside of BLAS only get in the way
     words = sys.argv[1:] if arguments is None else arguments
     args = _parser(words).parse_args(words)
     try:

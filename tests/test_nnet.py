@@ -7,7 +7,7 @@ import pytest
 from benchmarks import benchmark
 
 from ginnacer_verify.errors import NetworkError
-from ginnacer_verify.load import load, operators_of
+from ginnacer_verify.loading import load, operators_of
 from ginnacer_verify.network import Network, dense
 
 

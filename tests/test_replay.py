@@ -10,7 +10,7 @@ from models import Graph
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import PropertyError, WitnessError
-from ginnacer_verify.load import parse_onnx
+from ginnacer_verify.loading import parse_onnx
 from ginnacer_verify.network import Network, read_only
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.replay import Counterexample, Judge, Spurious, settle

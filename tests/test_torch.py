@@ -9,7 +9,7 @@ from ginnacer_verify.runtime import Runtime
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'ginnacer-verify[lirpa]'")
 from torch import nn  # noqa: E402 (torch is optional)
 
-from ginnacer_verify.load.torch import from_torch  # noqa: E402 (as above)
+from ginnacer_verify.loading.torch import from_torch  # noqa: E402 (as above)
 
 MODULES = {
     "fc": (

@@ -6,8 +6,8 @@ from typing import Any
 
 from ginnacer_verify.commands.output import show, table
 from ginnacer_verify.errors import UnsupportedOperator
-from ginnacer_verify.load import load, operators_of
-from ginnacer_verify.load.graph import OperatorUse
+from ginnacer_verify.loading import load, operators_of
+from ginnacer_verify.loading.graph import OperatorUse
 from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ginnacer_verify.commands.output import show, table
-from ginnacer_verify.load import load
+from ginnacer_verify.loading import load
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.replay import Counterexample, Judge
 from ginnacer_verify.witness import read_witness

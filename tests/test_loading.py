@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from ginnacer_verify.errors import GinnacerError, NetworkError, UnsupportedOperator
-from ginnacer_verify.load import graph as graph_module
-from ginnacer_verify.load import load, operators, parse_onnx
-from ginnacer_verify.load.agree import relative_error
-from ginnacer_verify.load.graph import operator_uses, parse_model
+from ginnacer_verify.loading import graph as graph_module
+from ginnacer_verify.loading import load, operators, parse_onnx
+from ginnacer_verify.loading.agree import relative_error
+from ginnacer_verify.loading.graph import operator_uses, parse_model
 from ginnacer_verify.network import Network
 from ginnacer_verify.runtime import Runtime
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ginnacer_verify.emit.onnx import constant, model_bytes
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
-from ginnacer_verify.load import parse_onnx
-from ginnacer_verify.load.agree import TOLERANCE, relative_error
+from ginnacer_verify.loading import parse_onnx
+from ginnacer_verify.loading.agree import TOLERANCE, relative_error
 from ginnacer_verify.network import Network
 
 if TYPE_CHECKING:

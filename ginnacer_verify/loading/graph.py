@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
-from ginnacer_verify.load.chain import Chain, Shape, Tensor, size_of
-from ginnacer_verify.load.operators import AFFINE, CONSTANT, REWRITTEN, Constant, Node, Value
+from ginnacer_verify.loading.chain import Chain, Shape, Tensor, size_of
+from ginnacer_verify.loading.operators import AFFINE, CONSTANT, REWRITTEN, Constant, Node, Value
 from ginnacer_verify.network import Network
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ginnacer_verify.errors import NetworkError
-from ginnacer_verify.load.chain import Index, Shape, size_of
+from ginnacer_verify.loading.chain import Index, Shape, size_of
 from ginnacer_verify.network import Array, Weight
 
 PADDING = -1

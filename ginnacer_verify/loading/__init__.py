@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ginnacer_verify.errors import NetworkError
-from ginnacer_verify.load.agree import check_agreement
-from ginnacer_verify.load.graph import OperatorUse, operator_uses, parse_model, read_graph
-from ginnacer_verify.load.nnet import parse_nnet
+from ginnacer_verify.loading.agree import check_agreement
+from ginnacer_verify.loading.graph import OperatorUse, operator_uses, parse_model, read_graph
+from ginnacer_verify.loading.nnet import parse_nnet
 from ginnacer_verify.network import Network
 
 

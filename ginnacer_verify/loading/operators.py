@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array, kron
 
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
-from ginnacer_verify.load.chain import Chain, Tensor, broadcast_shape
-from ginnacer_verify.load.windows import PADDING, Window, average, convolution
+from ginnacer_verify.loading.chain import Chain, Tensor, broadcast_shape
+from ginnacer_verify.loading.windows import PADDING, Window, average, convolution
 from ginnacer_verify.network import Array
 
 Constant: TypeAlias = NDArray[Any]
