@@ -7,6 +7,7 @@ Semantics: inputs are floating-point numbers. A box read from a file holds exact
 text's decimal bounds, so no input of the real box is lost and no witness lies a rounding error outside of it.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -98,7 +99,7 @@ class Variable:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,186 @@
+"""From the tree of a VNN-LIB text to a Property: disjunctive normal form, boxes and polytopes.
+
+What goes in is any nesting of and/or over rows; what comes out has one box and two polytopes per disjunct.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from ginnacer_verify.box import Box
+from ginnacer_verify.errors import UnsupportedProperty
+from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
+from ginnacer_verify.properties.rounding import Bound, interval, nearest_float
+from ginnacer_verify.properties.terms import MAX_DISJUNCTS, And, Formula, Or, Row
+
+MAX_NUMBERS = 50_000_000
+"""A property whose boxes and polytopes would hold more numbers is refused, before memory runs out."""
+
+Block: TypeAlias = tuple[Row, ...]
+"""Rows that occur together. Disjuncts that share a part of the text share its blocks, and so their box."""
+Blocks: TypeAlias = "tuple[Block, Blocks] | None"
+Choices: TypeAlias = "tuple[Or, Choices] | None"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Clause:
+    """A conjunction on its way to become a disjunct: its rows, and the or-nodes from which it has yet to choose.
+
+    All are linked lists, (last, rest), so that branches share what they have in common instead of copying it."""
+
+    inputs: Blocks = None
+    outputs: Blocks = None
+    pending: Choices = None
+
+
+def element(variable: Variable, index: int, version: str) -> str:
+    """How a VNN-LIB text names one value of the input or output: X_7 in version 1.0, X[0,7] in 2.0."""
+    if version == "1.0":
+        return f"{variable.name}_{index}"
+    indices = [str(i) for i in np.unravel_index(index, variable.shape)] if variable.shape else []
+    return f"{variable.name}[{','.join(indices)}]" if indices else variable.name
+
+
+def property_of(formula: Formula, x: Variable, y: Variable, version: str) -> Property:
+    """The property whose unsafe pairs of an input and an output are those that satisfy the formula."""
+    if formula.disjuncts > MAX_DISJUNCTS:
+        raise UnsupportedProperty(f"more than {MAX_DISJUNCTS} disjuncts: split the property into several files")
+    builder = _Builder(x, y, version)
+    return Property(tuple(builder.disjunct(clause) for clause in _clauses(formula)), x, y, version)
+
+
+def _clauses(formula: Formula) -> Iterator[Clause]:
+    """The disjunctive normal form, in the order of the text."""
+    flat: dict[int, tuple[Block, Block, list[Or]]] = {}
+    todo: list[tuple[Formula, Clause]] = [(formula, Clause())]
+    while todo:
+        node, clause = todo.pop()
+        if isinstance(node, Or):
+            todo.extend((part, clause) for part in reversed(node.parts))
+            continue
+        if id(node) not in flat:
+            flat[id(node)] = _flattened(node)
+        clause = _extended(clause, *flat[id(node)])
+        if clause.pending is None:
+            yield clause
+        else:
+            choice, rest = clause.pending
+            todo.append((choice, Clause(clause.inputs, clause.outputs, rest)))
+
+
+def _flattened(node: Row | And) -> tuple[Block, Block, list[Or]]:
+    """What a conjunction asserts, through any nesting of `and`: input rows, output rows and or-nodes."""
+    inputs: list[Row] = []
+    outputs: list[Row] = []
+    choices: list[Or] = []
+    todo: list[Formula] = [node]
+    while todo:
+        match todo.pop():
+            case Row() as row:
+                (inputs if row.is_input else outputs).append(row)
+            case And(parts=parts):
+                todo.extend(reversed(parts))
+            case Or() as choice:
+                choices.append(choice)
+    return tuple(inputs), tuple(outputs), choices
+
+
+def _extended(clause: Clause, inputs: Block, outputs: Block, choices: list[Or]) -> Clause:
+    pending = clause.pending
+    for choice in reversed(choices):
+        pending = (choice, pending)
+    return Clause(
+        (inputs, clause.inputs) if inputs else clause.inputs,
+        (outputs, clause.outputs) if outputs else clause.outputs,
+        pending,
+    )
+
+
+def _blocks(linked: Blocks) -> list[Block]:
+    """The blocks of a linked list, the first one first."""
+    blocks = []
+    while linked is not None:
+        block, linked = linked
+        blocks.append(block)
+    return blocks[::-1]
+
+
+@dataclass(eq=False)
+class _Builder:
+    """Turns clauses into disjuncts; what is equal in two of them becomes the same object."""
+
+    x: Variable
+    y: Variable
+    version: str
+    numbers: int = 0
+    inputs: dict[tuple[int, ...], tuple[Box, Polytope]] = field(default_factory=dict)
+    outputs: dict[tuple[int, ...], Polytope] = field(default_factory=dict)
+    boxes: dict[bytes, Box] = field(default_factory=dict)
+
+    def disjunct(self, clause: Clause) -> Disjunct:
+        inputs, outputs = _blocks(clause.inputs), _blocks(clause.outputs)
+        input_key, output_key = tuple(map(id, inputs)), tuple(map(id, outputs))
+        if input_key not in self.inputs:
+            self.inputs[input_key] = self._input_set([row for block in inputs for row in block])
+        if output_key not in self.outputs:
+            self.outputs[output_key] = self._polytope([row for block in outputs for row in block], self.y.size)
+        return Disjunct(*self.inputs[input_key], self.outputs[output_key])
+
+    def _input_set(self, rows: list[Row]) -> tuple[Box, Polytope]:
+        self._reserve(len(rows))
+        box = self._box([row for row in rows if len(row.coefficients) == 1])
+        return box, self._polytope([row for row in rows if len(row.coefficients) > 1], self.x.size)
+
+    def _box(self, rows: list[Row]) -> Box:
+        negated_lower: dict[int, Bound] = {}
+        upper: dict[int, Bound] = {}
+        for row in rows:
+            ((i, coefficient),) = row.coefficients.items()
+            side = upper if coefficient > 0 else negated_lower
+            bound = (row.offset if abs(coefficient) == 1 else row.offset / abs(coefficient), not row.strict)
+            side[i] = min(side[i], bound) if i in side else bound
+        self._require(negated_lower, ">=")
+        self._require(upper, "<=")
+        self._reserve(2 * self.x.size)
+        ends = np.array([interval(negated_lower[i], upper[i]) for i in range(self.x.size)])
+        return self.boxes.setdefault(ends.tobytes(), Box(ends[:, 0], ends[:, 1]))
+
+    def _require(self, bounds: dict[int, Bound], relation: str) -> None:
+        if len(bounds) < self.x.size:
+            name = element(self.x, next(i for i in range(self.x.size) if i not in bounds), self.version)
+            end = "smallest" if relation == ">=" else "largest"
+            raise UnsupportedProperty(
+                f"input {name} is not bounded on both sides: add (assert ({relation} {name} ...)) with its {end} value"
+            )
+
+    def _polytope(self, rows: list[Row], dimension: int) -> Polytope:
+        self._reserve(len(rows) * dimension)
+        matrix = np.zeros((len(rows), dimension))
+        for i, row in enumerate(rows):
+            for variable, coefficient in row.coefficients.items():
+                matrix[i, max(variable, ~variable)] = _coefficient(coefficient)
+        offset = [_finite(row.offset) for row in rows]
+        return Polytope(matrix, np.array(offset), np.array([row.strict for row in rows], dtype=np.bool_))
+
+    def _reserve(self, numbers: int) -> None:
+        self.numbers += numbers
+        if self.numbers > MAX_NUMBERS:
+            raise UnsupportedProperty(f"more than {MAX_NUMBERS} numbers in its disjuncts: split it into several files")
+
+
+def _finite(value: Fraction) -> float:
+    nearest = nearest_float(value)
+    if math.isinf(nearest):
+        raise UnsupportedProperty("a constant of a linear constraint is out of the range of float64: scale it down")
+    return nearest
+
+
+def _coefficient(value: Fraction) -> float:
+    nearest = _finite(value)
+    if nearest == 0.0:  # would silently drop the variable
+        raise UnsupportedProperty("a coefficient of a linear constraint is too small for float64: scale it up")
+    return nearest

@@ -1,0 +1,165 @@
+"""VNN-LIB 2.0 through the parser of the standard (the package `vnnlib`): text -> its tree -> ours -> Property."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ginnacer_verify.errors import UnsupportedProperty, VnnlibSyntaxError
+from ginnacer_verify.properties.disjuncts import property_of
+from ginnacer_verify.properties.property import Property, Variable
+from ginnacer_verify.properties.terms import And, Formula, Node, Or, Row, combine, conjunction, number
+
+OPERATORS = {
+    "And": "and",
+    "Or": "or",
+    "LessEqual": "<=",
+    "LessThan": "<",
+    "GreaterEqual": ">=",
+    "GreaterThan": ">",
+    "Equal": "=",
+    "NotEqual": "!=",
+    "Plus": "+",
+    "Minus": "-",
+    "Negate": "-",
+    "Multiply": "*",
+}
+ELEMENT_TYPES = {"Real": "real", "F32": "float32", "F64": "float64"}
+
+MAX_DEPTH = 1000
+"""The parser recurses, and takes the process down with it somewhere above 20 000 nested forms."""
+
+SCAN = re.compile(r';[^\n]*|"(?:[^"\\]|\\.)*"|[()]|\[[^\]\n]*\]?|[^\0-\x7f]', re.DOTALL)
+INDICES = re.compile(r"\[[ \t]*(?:[0-9]+[ \t]*(?:,[ \t]*[0-9]+[ \t]*)*)?\]")
+
+
+def parse_vnnlib2(text: str, source: str) -> Property:
+    """The property of a VNN-LIB 2.0 text whose lines end with a line feed."""
+    _refuse_misread(text, source)
+    query = _query(text, source)
+    reader = _Reader(*_variables(query, source))
+    try:
+        asserted = [reader.formula(assertion.expr) for assertion in query.assertions]
+        reader.line = 0  # what is wrong from here on is not the fault of a single line
+        return property_of(conjunction(asserted), reader.x, reader.y, "2.0")
+    except VnnlibSyntaxError as error:
+        raise VnnlibSyntaxError(error.problem, source=source, line=reader.line, hint=error.hint) from None
+    except UnsupportedProperty as error:
+        place = f"{source}:{reader.line}" if reader.line else source
+        raise UnsupportedProperty(f"{place}: {error}") from None
+
+
+def _refuse_misread(text: str, source: str) -> None:
+    """Raise for what the parser would take for something else, or crash on.
+
+    It stops at a NUL, reads `X[0.9]` as `X[0]` and a dimension of 2.7 as 2, and cannot report letters beyond ASCII."""
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise VnnlibSyntaxError("a NUL character", source=source, line=line, hint="VNN-LIB is plain text")
+    depth = 0
+    for token in SCAN.finditer(text):
+        first = token[0][0]
+        depth += (first == "(") - (first == ")")
+        if depth > MAX_DEPTH:
+            problem, hint = f"forms nested more than {MAX_DEPTH} deep", "'and', 'or' and '+' take any number of parts"
+        elif first == "[" and INDICES.fullmatch(token[0]) is None:
+            problem, hint = f"{token[0][:40]!r} is no shape and no index", "write whole numbers, as in [0,3]"
+        elif first > "\x7f":
+            problem, hint = f"the letter {first!r} outside of a comment", "names and numbers are written in ASCII"
+        else:
+            continue
+        raise VnnlibSyntaxError(problem, source=source, line=text.count("\n", 0, token.start()) + 1, hint=hint)
+
+
+def _query(text: str, source: str) -> Any:
+    import vnnlib
+
+    try:
+        return vnnlib.parse_query_string(text)
+    except vnnlib.VNNLibException as error:
+        raise _syntax_error(str(error), source) from None
+    except (IndexError, ValueError):  # how it reports a number that its own types cannot hold
+        hint = "the parser of the standard reads 2.3e-308 to 1.7e308"
+        raise VnnlibSyntaxError("a number out of range", source=source, hint=hint) from None
+
+
+def _syntax_error(message: str, source: str) -> VnnlibSyntaxError:
+    """The parser reports either "Parse error: ... at line 3, column 9: 'x'" or a JSON list of diagnostics."""
+    try:
+        first = json.loads(message)["errors"][0]
+        problem, hint = f"{first['message']} {first['offendingSymbol']}".strip(), first["hint"].rstrip(".")
+        if "IntConstant" in hint:
+            hint = f"write {first['offendingSymbol']}.0"
+        return VnnlibSyntaxError(problem, source=source, line=int(first["line"]), hint=hint)
+    except (ValueError, LookupError, TypeError):
+        found = re.search(r"at line (\d+), column \d+: (.*)", message, re.DOTALL)
+        if found is None:
+            return VnnlibSyntaxError(message, source=source)
+        what = f"unexpected {found[2]}" if found[2] != "''" else "the text ends too early"
+        return VnnlibSyntaxError(what, source=source, line=int(found[1]))
+
+
+def _variables(query: Any, source: str) -> tuple[Variable, Variable]:
+    """The input and the output of the one network that we decide about."""
+    if len(query.networks) != 1:
+        raise UnsupportedProperty(f"{source}: {len(query.networks)} networks in one query: only one is supported")
+    (network,) = query.networks
+    for definitions, kind in ((network.inputs, "inputs"), (network.outputs, "outputs")):
+        if len(definitions) != 1:
+            raise UnsupportedProperty(f"{source}: a network with {len(definitions)} {kind}: only one is supported")
+    if network.hidden:
+        raise UnsupportedProperty(
+            f"{source}: the hidden node {network.hidden[0].name}: only input and output may occur"
+        )
+    return _variable(network.inputs[0], source), _variable(network.outputs[0], source)
+
+
+def _variable(definition: Any, source: str) -> Variable:
+    if definition.dtype.name not in ELEMENT_TYPES:
+        known = ", ".join(ELEMENT_TYPES.values())
+        raise UnsupportedProperty(
+            f"{source}: the element type in {str(definition).strip()}: only {known} are supported"
+        )
+    return Variable(definition.name, tuple(definition.shape), ELEMENT_TYPES[definition.dtype.name])
+
+
+@dataclass(eq=False)
+class _Reader:
+    """From the parser's tree to ours; `line` is the one that an error would be about."""
+
+    x: Variable
+    y: Variable
+    line: int = 0
+
+    def formula(self, root: Any) -> Formula:
+        """From the leaves up, without recursion."""
+        done: list[Node] = []
+        todo: list[Any] = [root]  # nodes to be read, and (operator, number of arguments) to be applied to `done`
+        while todo:
+            item = todo.pop()
+            kind = type(item).__name__
+            if isinstance(item, tuple):
+                operator, count = item
+                done[-count:] = [combine(operator, done[-count:])]
+            elif kind in OPERATORS:
+                children = item.children()
+                todo.append((OPERATORS[kind], len(children)))
+                todo.extend(reversed(children))
+            else:
+                done.append(self._leaf(item, kind))
+        (node,) = done
+        assert isinstance(node, (Row, And, Or))
+        return node
+
+    def _leaf(self, item: Any, kind: str) -> Node:
+        if kind in ("Float", "Int"):
+            self.line = item.line
+            return number(item.lexeme)
+        if kind != "Var" or item.name not in (self.x.name, self.y.name):
+            raise UnsupportedProperty(f"{item} is neither a number nor a value of {self.x.name} or {self.y.name}")
+        self.line = item.line
+        variable = self.x if item.name == self.x.name else self.y
+        index = 0
+        for i, size in zip(item.indices, variable.shape, strict=True):
+            index = index * size + i
+        return index if variable is self.x else ~index

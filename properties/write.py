@@ -1,0 +1,160 @@
+"""From a Property to VNN-LIB text that is read back as the same set of float64 inputs and unsafe outputs."""
+
+import sys
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from itertools import chain, count
+
+import numpy as np
+
+from ginnacer_verify.box import Box
+from ginnacer_verify.errors import PropertyError, UnsupportedProperty
+from ginnacer_verify.network import Array
+from ginnacer_verify.properties.disjuncts import element
+from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
+from ginnacer_verify.properties.rounding import at_most_float
+
+SMALLEST = 5e-324
+"""The smallest positive float64: `x >= SMALLEST` is written as `x > 0`, which every reader can read."""
+
+
+def to_vnnlib(prop: Property, version: str = "1.0") -> str:
+    """The text of a property in VNN-LIB 1.0 or 2.0; numbers are written out, never with an exponent."""
+    if version not in ("1.0", "2.0"):
+        raise PropertyError(f"VNN-LIB {version} cannot be written: choose 1.0 or 2.0")
+    x, y = prop.x, prop.y
+    if version == "1.0":
+        x, y = Variable("X", (x.size,)), Variable("Y", (y.size,))
+    writer = _Writer(x, y, version)
+    asserted = [f"(assert {condition})" for condition in writer.conditions(prop)]
+    return "\n".join([*writer.declarations(), "", *asserted, ""])
+
+
+@dataclass(frozen=True)
+class _Writer:
+    x: Variable
+    y: Variable
+    version: str
+
+    def declarations(self) -> list[str]:
+        if self.version == "1.0":
+            return [
+                f"(declare-const {element(v, i, self.version)} Real)" for v in (self.x, self.y) for i in range(v.size)
+            ]
+        network = "N" if "N" not in (self.x.name, self.y.name) else "Network"
+        inputs, outputs = (f"{v.name} {v.dtype.lower()} [{','.join(map(str, v.shape))}]" for v in (self.x, self.y))
+        return [
+            "(vnnlib-version <2.0>)",
+            f"(declare-network {network}",
+            f"    (declare-input {inputs})",
+            f"    (declare-output {outputs})",
+            ")",
+        ]
+
+    def conditions(self, prop: Property) -> list[str]:
+        """What the property says, as a conjunction; a box that all disjuncts share is written only once."""
+        live = [(box, d) for d in prop.disjuncts if not (box := _tightened(d)).is_empty and not _contradicts(d)]
+        if not live:
+            return self._bounds(Box(np.eye(1, prop.inputs)[0], np.zeros(prop.inputs)))
+        rows = [[*self._rows(d.inputs, self.x, above=1), *self._rows(d.outputs, self.y)] for _, d in live]
+        first = live[0][0]
+        if all(_equal(box, first) for box, _ in live):
+            return [*self._bounds(first), *_either(rows)]
+        return _either([[*self._bounds(box), *more] for (box, _), more in zip(live, rows, strict=True)])
+
+    def _bounds(self, box: Box) -> list[str]:
+        conditions = []
+        for i, (low, high) in enumerate(zip(box.lower.tolist(), box.upper.tolist(), strict=True)):
+            name = element(self.x, i, self.version)
+            if np.isinf([low, high]).any():
+                raise PropertyError(f"input {name} is unbounded: VNN-LIB properties need a box")
+            conditions.append(f"(> {name} 0.0)" if low == SMALLEST else f"(>= {name} {self._end(low, ROUND_FLOOR)})")
+            conditions.append(
+                f"(< {name} 0.0)" if high == -SMALLEST else f"(<= {name} {self._end(high, ROUND_CEILING)})"
+            )
+        return conditions
+
+    def _rows(self, polytope: Polytope, variable: Variable, above: int = 0) -> list[str]:
+        """The rows that have more than so many coefficients."""
+        return [
+            self._row(row, float(offset), bool(strict), variable)
+            for row, offset, strict in zip(polytope.matrix, polytope.offset, polytope.strict, strict=True)
+            if np.count_nonzero(row) > above
+        ]
+
+    def _row(self, row: Array, offset: float, strict: bool, variable: Variable) -> str:
+        """A comparison in the simplest form that says the same, because many tools read only the simple forms."""
+        less, greater = ("<", ">") if strict else ("<=", ">=")
+        terms = {element(variable, int(i), self.version): float(row[i]) for i in np.flatnonzero(row)}
+        match sorted(terms.items(), key=lambda term: -term[1]):
+            case [(name, 1.0)]:
+                return f"({less} {name} {self._number(offset)})"
+            case [(name, -1.0)]:
+                return f"({greater} {name} {self._number(0.0 - offset)})"
+            case [(name, 1.0), (other, -1.0)] if offset == 0.0:
+                return f"({less} {name} {other})"
+        scaled = [name if c == 1.0 else f"(* {self._number(c)} {name})" for name, c in terms.items()]
+        left = f"(+ {' '.join(scaled)})" if len(scaled) > 1 else scaled[0]
+        return f"({less} {left} {self._number(offset)})"
+
+    def _number(self, value: float) -> str:
+        """The shortest decimal to which this float64 is the nearest."""
+        return self._text(Decimal(repr(value)))
+
+    def _end(self, value: float, rounding: str) -> str:
+        """A short decimal with this float64 as its nearest, and on the outer side of it: readers round ends inwards."""
+        exact = Decimal(value)
+        rounded = (Context(prec=digits, rounding=rounding).create_decimal_from_float(value) for digits in count(17))
+        for decimal in chain((Decimal(repr(value)),), rounded):
+            outer = decimal >= exact if rounding == ROUND_CEILING else decimal <= exact
+            if outer and float(decimal) == value:
+                return self._text(decimal)
+        raise AssertionError("enough digits give the exact value")
+
+    def _text(self, value: Decimal) -> str:
+        if self.version == "2.0" and 0 < value.copy_abs() < sys.float_info.min:
+            raise UnsupportedProperty(f"{value} is below the numbers that the parser of VNN-LIB 2.0 can read")
+        text = format(value, "f")
+        return text if "." in text else f"{text}.0"
+
+
+def _either(alternatives: list[list[str]]) -> list[str]:
+    """The disjunction of conjunctions, as conditions that all hold."""
+    if any(not conditions for conditions in alternatives):
+        return []
+    if len(alternatives) == 1:
+        return alternatives[0]
+    parts = "\n".join(f"    (and {' '.join(conditions)})" for conditions in alternatives)
+    return [f"(or\n{parts}\n)"]
+
+
+def _equal(a: Box, b: Box) -> bool:
+    return a is b or bool((a.lower == b.lower).all() and (a.upper == b.upper).all())
+
+
+def _tightened(disjunct: Disjunct) -> Box:
+    """The box within the rows of a single input, which a reader would take for its bounds."""
+    rows = disjunct.inputs
+    single = np.flatnonzero(np.count_nonzero(rows.matrix, axis=1) == 1)
+    if not len(single):
+        return disjunct.box
+    lower, upper = disjunct.box.lower.copy(), disjunct.box.upper.copy()
+    for r in single:
+        (i,) = np.flatnonzero(rows.matrix[r])
+        coefficient = Fraction(float(rows.matrix[r, i]))
+        end = at_most_float((Fraction(float(rows.offset[r])) / abs(coefficient), not rows.strict[r]))
+        if coefficient > 0:
+            upper[i] = min(upper[i], end)
+        else:
+            lower[i] = max(lower[i], -end)
+    return Box(lower, upper)
+
+
+def _contradicts(disjunct: Disjunct) -> bool:
+    """Whether a row without variables is false, `0 <= -1`; VNN-LIB needs a variable in each comparison."""
+    for rows in (disjunct.inputs, disjunct.outputs):
+        zero = ~rows.matrix.any(axis=1)
+        if (zero & ((rows.offset < 0) | (rows.strict & (rows.offset <= 0)))).any():
+            return True
+    return False

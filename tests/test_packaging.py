@@ -1,0 +1,45 @@
+"""What is built is what is on the disk, and the top level is as it was agreed."""
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+FOLDERS = {"ginnacer_verify.adapters": "adapters", "ginnacer_verify.properties": "properties"}
+
+
+def test_packages_are_those_on_the_disk() -> None:
+    core = {path.parent for path in (ROOT / "ginnacer_verify").rglob("__init__.py") if not _linked(path)}
+    names = {".".join(folder.relative_to(ROOT).parts) for folder in core}
+    assert set(PYPROJECT["tool"]["setuptools"]["packages"]) == names | set(FOLDERS)
+    assert PYPROJECT["tool"]["setuptools"]["package-dir"] == FOLDERS
+
+
+def _linked(path: Path) -> bool:
+    return any(parent.is_symlink() for parent in path.parents)
+
+
+def test_links_are_relative() -> None:
+    for folder in FOLDERS.values():
+        assert (ROOT / "ginnacer_verify" / folder).readlink() == Path("..") / folder
+
+
+def test_top_level_is_complete() -> None:
+    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", ".ci/run"):
+        assert (ROOT / name).is_file()
+    assert not list((ROOT / "vnnlib").rglob("__init__.py"))
+
+
+def test_the_wheel_has_the_package_and_nothing_else(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"ginnacer_verify"}
+    for needed in ("cli.py", "py.typed", "adapters/highs.py", "properties/vnnlib.py", "loading/graph.py"):
+        assert f"ginnacer_verify/{needed}" in names
+    assert not [name for name in names if "test" in name or name.endswith((".onnx", ".vnnlib", ".csv"))]

@@ -1,0 +1,108 @@
+"""Boxes, polytopes and properties as sets."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ginnacer_verify.box import Box
+from ginnacer_verify.errors import PropertyError
+from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
+from ginnacer_verify.properties.rounding import at_most_float, interval, nearest_float
+
+UNIT = Box(np.zeros(2), np.ones(2))
+
+
+def test_polytope_membership_is_exact() -> None:
+    tight = Polytope.of([[0.1, 0.2]], [0.3])
+    assert [0.0, 1.0] in tight
+    assert [1.0, 1.0] not in tight  # in floats 0.1 + 0.2 > 0.3, and so it is for the exact values of these floats
+    assert tight.slacks([1, 1]) == [Fraction(0.3) - Fraction(0.1) - Fraction(0.2)]
+    edge = [[1, -1]], [0.5]
+    assert [1.0, 0.5] in Polytope.of(*edge)
+    assert [1.0, 0.5] not in Polytope.of(*edge, strict=True)
+    assert [math.nextafter(1, 0), 0.5] in Polytope.of(*edge, strict=True)
+    assert [9.0, 9.0] in Polytope.everything(2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ([[1.0, 2.0]], [1.0, 2.0], [False]),
+        ([[1.0, 2.0]], [1.0], [False, True]),
+        ([1.0, 2.0], [1.0, 2.0], [False, True]),
+        ([[math.nan, 2.0]], [1.0], [False]),
+        ([[1.0, 2.0]], [math.inf], [False]),
+    ],
+)
+def test_polytopes_that_are_not_well_formed(arguments: tuple[list[float], ...]) -> None:
+    with pytest.raises(PropertyError):
+        Polytope(*(np.array(part) for part in arguments))
+
+
+def test_a_property_is_the_union_of_its_disjuncts() -> None:
+    halves = (Polytope.of([[1, 0]], [-1]), Polytope.of([[-1, 0]], [-1], strict=True))
+    far = Box(np.full(2, 5.0), np.full(2, 6.0))
+    disjuncts = [Disjunct(box, Polytope.everything(2), half) for box, half in zip((UNIT, far), halves, strict=True)]
+    for order in (disjuncts, disjuncts[::-1]):
+        prop = Property.of(*order)
+        assert prop.is_unsafe_at([0, 1], [-1, 0])
+        assert prop.is_unsafe_at([5, 6], [2, 0])
+        assert not prop.is_unsafe_at([5, 6], [1, 0])
+        assert not prop.is_unsafe_at([0, 1], [2, 0])
+        assert not prop.is_unsafe_at([3, 3], [2, 0])
+        assert len(prop.boxes) == 2
+
+
+def test_rows_on_inputs_count() -> None:
+    disjunct = Disjunct(UNIT, Polytope.of([[1, 1]], [1]), Polytope.everything(1))
+    assert disjunct.contains_input([0.5, 0.5])
+    assert not disjunct.contains_input([0.75, 0.5])
+    assert not disjunct.contains_input([-0.25, 0.5])
+
+
+def test_disjuncts_fit_their_property() -> None:
+    with pytest.raises(PropertyError):
+        Disjunct(UNIT, Polytope.everything(3), Polytope.everything(2))
+    fits = Disjunct(UNIT, Polytope.everything(2), Polytope.everything(2))
+    with pytest.raises(PropertyError):
+        Property((fits,), Variable("X", (3,)), Variable("Y", (2,)))
+    with pytest.raises(PropertyError):
+        Property.of()
+    assert Property((), Variable("X", (3,)), Variable("Y", (2,))).boxes == ()
+
+
+def test_sizes_of_shapes() -> None:
+    assert Variable("X", (2, 3, 4)).size == 24
+    assert Variable("X", ()).size == 1
+    assert Variable("X", (2**32, 2**32)).size == 2**64  # int64 would say 0
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.fractions() | st.floats(allow_nan=False, allow_infinity=False).map(Fraction), st.booleans())
+def test_the_largest_float_below_a_bound(value: Fraction, closed: bool) -> None:
+    end = at_most_float((value, closed))
+    assert end < math.inf
+    after = math.nextafter(end, math.inf)
+    assert math.isinf(end) or (Fraction(end) <= value if closed else Fraction(end) < value)
+    assert math.isinf(after) or (Fraction(after) > value if closed else Fraction(after) >= value)
+
+
+def test_bounds_beyond_float64() -> None:
+    huge, largest = Fraction(10) ** 400, math.nextafter(math.inf, 0)
+    assert (at_most_float((huge, True)), at_most_float((-huge, True))) == (largest, -math.inf)
+    assert (nearest_float(huge), nearest_float(-huge)) == (math.inf, -math.inf)
+    assert interval((huge, True), (huge, True)) == (-largest, largest)
+    low, high = interval((-huge, True), (huge, True))  # a pin at 10**400, which no float is near
+    assert low > high
+
+
+def test_only_closed_pins_are_kept() -> None:
+    tenth = Fraction(1, 10)
+    assert interval((-tenth, True), (tenth, True)) == (0.1, 0.1)
+    for closed in ((True, False), (False, True)):
+        low, high = interval((-tenth, closed[0]), (tenth, closed[1]))
+        assert low > high
