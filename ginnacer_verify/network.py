@@ -27,7 +27,7 @@ def read_only(values: ArrayLike) -> Array:
 def compact(weight: Weight) -> Weight:
     """The same matrix as a dense array or in CSR form, whichever is cheaper to multiply with; read-only."""
     if issparse(weight):
-        sparse = csr_array(weight, dtype=np.float64)
+        sparse = csr_array(weight, dtype=np.float64, copy=True)
         if sparse.nnz > DENSE_ABOVE * np.prod(sparse.shape):
             return read_only(sparse.toarray())
     else:

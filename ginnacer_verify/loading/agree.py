@@ -1,6 +1,11 @@
 """The last word about what was read: onnxruntime on random points must agree with our evaluation."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.network import Array, Network
@@ -17,13 +22,13 @@ BATCH_VALUES = 1_000_000
 def check_agreement(network: Network) -> None:
     """Refuse a network that differs from its own ONNX model by more than TOLERANCE, relative to the outputs' size."""
     runtime = Runtime(network.model)
-    points = _points(network)
-    theirs = np.array([runtime(point) for point in points])
-    if theirs.shape != (POINTS, network.outputs):
-        raise NetworkError(f"onnxruntime gives {theirs.shape[1]} outputs where we read {network.outputs}")
     width = max(layer.outputs for layer in network.layers)
-    parts = np.array_split(points, max(1, POINTS * width // BATCH_VALUES))
-    ours = np.concatenate([network(part) for part in parts])
+    parts = np.array_split(_points(network), max(1, POINTS * width // BATCH_VALUES))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        both = list(pool.map(lambda part: (np.array([runtime(point) for point in part]), network(part)), parts))
+    theirs, ours = (np.concatenate(found) for found in zip(*both, strict=True))
+    if theirs.shape != ours.shape:
+        raise NetworkError(f"onnxruntime gives {theirs.shape[1]} outputs where we read {network.outputs}")
     if not (np.isfinite(theirs).all() and np.isfinite(ours).all()):
         raise NetworkError("an output is not a finite number at a random input: the weights are too large to verify")
     error = relative_error(ours, theirs)
@@ -41,11 +46,11 @@ def relative_error(ours: Array, theirs: Array) -> float:
     return float(np.max(np.divide(difference, scale, out=np.where(difference > 0, np.inf, 0.0), where=scale > 0)))
 
 
-def _points(network: Network) -> Array:
+def _points(network: Network) -> NDArray[Any]:
     """Half uniform in the unit cube, half normal with deviations from 0.1 to 10, as the network's element type."""
     random = np.random.default_rng(0)
-    half = POINTS // 2
-    uniform = random.random((half, network.inputs), dtype=np.float32)
-    normal = random.standard_normal((POINTS - half, network.inputs), dtype=np.float32)
+    points = random.random((POINTS, network.inputs), dtype=np.float32)
+    normal = points[POINTS // 2 :]
+    random.standard_normal(out=normal, dtype=np.float32)
     normal *= np.float32(10) ** random.uniform(-1, 1, (len(normal), 1)).astype(np.float32)
-    return np.concatenate([uniform, normal]).astype(network.dtype).astype(np.float64)
+    return points.astype(network.dtype, copy=False)
