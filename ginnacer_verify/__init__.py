@@ -6,6 +6,9 @@
     prop = gv.read_vnnlib("prop.vnnlib")
     verdict = gv.verify(network, prop, timeout=60)
 
+    abstraction = gv.abstract(network, centroid)
+    lower, upper = abstraction(x)
+
 The abstraction is that of Edoardo Manino, Iury Bessa and Lucas C. Cordeiro, "Towards Global Neural Network
 Abstractions with Locally-Exact Reconstruction", arXiv 2210.12054. "Paper" in a docstring means this one; its
 definitions are named by their titles, because their numbers differ between versions.
@@ -17,18 +20,20 @@ from typing import TYPE_CHECKING, Any
 from ginnacer_verify.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ginnacer_verify.cegar import verify as verify
+    from ginnacer_verify.abstraction import abstract as abstract
     from ginnacer_verify.loading import load as load
     from ginnacer_verify.loading.torch import from_torch as from_torch
+    from ginnacer_verify.portfolio import verify as verify
     from ginnacer_verify.properties.vnnlib import parse_vnnlib as parse_vnnlib
     from ginnacer_verify.properties.vnnlib import read_vnnlib as read_vnnlib
 
 _HOMES = {
+    "abstract": "ginnacer_verify.abstraction",
     "from_torch": "ginnacer_verify.loading.torch",
     "load": "ginnacer_verify.loading",
     "parse_vnnlib": "ginnacer_verify.properties.vnnlib",
     "read_vnnlib": "ginnacer_verify.properties.vnnlib",
-    "verify": "ginnacer_verify.cegar",
+    "verify": "ginnacer_verify.portfolio",
 }
 """Where each public function lives: imported at its first use, because `ginnacer --version` needs none of them."""
 

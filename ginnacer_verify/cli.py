@@ -18,6 +18,8 @@ NAME = "ginnacer-verify"
 
 COMMANDS = {
     "verify": "decide a property: unsat, sat with a counterexample, unknown or timeout",
+    "abstract": "replace a network by one with fewer ReLUs that contains it and is exact at a centroid",
+    "margins": "how far apart the bounds of an abstraction are, by distance from the centroid",
     "check": "what a network and a property consist of, and whether we can read them",
     "replay": "judge a witness on the original network",
     "doctor": "which solvers are installed, and how to install the others",
@@ -84,6 +86,8 @@ def _explain(args: argparse.Namespace, problem: Exception) -> int:
             return _fail(
                 args, f"the package {problem.name!r} is missing; `ginnacer doctor` tells how to install it", BROKEN
             )
+        case OSError(filename=file, strerror=reason) if file and reason:
+            return _fail(args, f"{file}: {reason}", BAD_INPUT)
         case MemoryError():
             return _fail(args, "out of memory; try a smaller network or a machine with more memory", BROKEN)
         case _:

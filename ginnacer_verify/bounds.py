@@ -1,0 +1,181 @@
+"""Bounds of all pre-activations of a network on a box: interval, FastLin and CROWN, each rigorous in floating point.
+
+Every bound is that of real arithmetic on the network's weights. A computed sum of n products, in whatever order BLAS
+takes them, is off by at most gamma(n) times the sum of their absolute values (Higham, Accuracy and Stability of
+Numerical Algorithms, 3.1); each step is widened by that much, so no rounding error can turn into a proof.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ginnacer_verify.box import Box
+from ginnacer_verify.network import Array, Layer, Weight, read_only
+
+UNIT = 2.0**-53
+Mask = NDArray[np.bool_]
+NEGLIGIBLE = 1e-12
+"""A ReLU whose input exceeds 0 on one side by no more than this counts as stable; the difference is an error term."""
+TINY = 1e-290
+"""Far above what underflow can lose in any sum of ours, far below anything that decides a property."""
+
+
+def gamma(terms: int) -> float:
+    """How much of the sum of absolute values a computed sum of `terms` products can be off."""
+    return terms * UNIT / (1 - terms * UNIT)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """`lower[l] <= y <= upper[l]` for the pre-activations y of each layer; the last one is the output."""
+
+    lower: tuple[Array, ...]
+    upper: tuple[Array, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lower", tuple(read_only(values) for values in self.lower))
+        object.__setattr__(self, "upper", tuple(read_only(values) for values in self.upper))
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def active(self, number: int) -> Mask:
+        """The ReLUs of a layer that never cut off more than a negligible amount."""
+        return np.asarray((self.lower[number] >= -NEGLIGIBLE) & (self.upper[number] > NEGLIGIBLE))
+
+    def unstable_in(self, number: int) -> Mask:
+        """The ReLUs of a layer that can be active as well as inactive, and not only by a negligible amount."""
+        return np.asarray((self.lower[number] < -NEGLIGIBLE) & (self.upper[number] > NEGLIGIBLE))
+
+    @property
+    def is_finite(self) -> bool:
+        return all(np.isfinite(ends).all() for ends in (*self.lower, *self.upper))
+
+    @property
+    def unstable(self) -> int:
+        """How many unstable ReLUs there are."""
+        return sum(int(np.count_nonzero(self.unstable_in(number))) for number in range(len(self) - 1))
+
+    def intersect(self, other: "Bounds") -> "Bounds":
+        """The tighter of two sound bounds, value by value; a NaN on either side is ignored."""
+        return Bounds(
+            tuple(np.fmax(a, b) for a, b in zip(self.lower, other.lower, strict=True)),
+            tuple(np.fmin(a, b) for a, b in zip(self.upper, other.upper, strict=True)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Two lines per ReLU: `lower_slope * y <= relu(y) <= upper_slope * y + intercept` on the neuron's interval."""
+
+    lower_slope: Array
+    upper_slope: Array
+    intercept: Array
+
+
+def relu_lines(lower: Array, upper: Array, *, parallel: bool = False) -> Lines:
+    """CROWN's lines of a ReLU layer; `parallel` gives FastLin's, where both have one slope.
+
+    The intercept is raised to cover both ends of the interval after rounding."""
+    active, unstable = lower >= 0, (lower < 0) & (upper > 0)
+    low, high = np.where(unstable, lower, -1.0), np.where(unstable, upper, 1.0)
+    slope = np.clip(high / (high - low), 0.0, 1.0)
+    intercept = np.maximum(-slope * low, (1 - slope) * high) * (1 + 8 * UNIT) + TINY
+    flat = slope if parallel else (high > -low).astype(np.float64)
+    return Lines(
+        np.where(unstable, flat, active), np.where(unstable, slope, active), np.where(unstable, intercept, 0.0)
+    )
+
+
+def absolute(weight: Weight) -> Weight:
+    return abs(weight)
+
+
+def outputs_of(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """The interval of relu(y) for y in an interval."""
+    return np.maximum(lower, 0.0), np.maximum(upper, 0.0)
+
+
+def interval(layer: Layer, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Bounds of one affine layer from bounds of its inputs."""
+    middle = lower + (upper - lower) / 2
+    radius = np.maximum(upper - middle, middle - lower) * (1 + 4 * UNIT)
+    size = absolute(layer.weight) @ radius
+    error = gamma(layer.inputs + 4) * (absolute(layer.weight) @ (np.abs(middle) + radius) + np.abs(layer.bias)) + TINY
+    y = layer(middle)
+    return np.asarray(y - size - error), np.asarray(y + size + error)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def interval_bounds(layers: Sequence[Layer], box: Box) -> Bounds:
+    """Plain interval propagation."""
+    lower, upper, found = box.lower, box.upper, []
+    for layer in layers:
+        low, high = interval(layer, lower, upper)
+        found.append((np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)))
+        lower, upper = outputs_of(*found[-1])
+    return Bounds(tuple(low for low, _ in found), tuple(high for _, high in found))
+
+
+def magnitudes(layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]]) -> list[Array]:
+    """|W| |x| + |b| per layer at the largest |x| that the bounds allow: the scale of its rounding errors."""
+    largest = [np.maximum(np.abs(box.lower), np.abs(box.upper))] + [np.maximum(upper, 0.0) for _, upper in found]
+    return [
+        np.asarray(absolute(layer.weight) @ x) + np.abs(layer.bias) for layer, x in zip(layers, largest, strict=False)
+    ]
+
+
+def backward(
+    rows: Array, layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]], *, parallel: bool = False
+) -> Array:
+    """Lower bounds of `rows @ y` for the pre-activations y of the last of `layers`, by back-substitution to the box.
+
+    `found` holds the bounds of the layers before it. Each step replaces y = W x + b, then x by one line of its ReLU;
+    the error of the computed coefficients is charged at the largest value that their variable can take."""
+    scale = magnitudes(layers, box, found)
+    spare = 4 + 2 * len(layers)  # the additions to the constant that follow
+    coefficients, constant, error = rows, np.zeros(len(rows)), np.zeros(len(rows))
+    for number in range(len(layers) - 1, -1, -1):
+        layer = layers[number]
+        error += gamma(layer.outputs + spare) * (np.abs(coefficients) @ scale[number])
+        constant = constant + coefficients @ layer.bias
+        coefficients = np.asarray(coefficients @ layer.weight)
+        if number == 0:
+            break
+        lines = relu_lines(*found[number - 1], parallel=parallel)
+        positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
+        constant = constant + negative @ lines.intercept
+        error += gamma(layer.inputs + spare) * (
+            np.abs(negative) @ lines.intercept + np.abs(coefficients) @ np.maximum(found[number - 1][1], 0.0)
+        )
+        coefficients = positive * lines.lower_slope + negative * lines.upper_slope
+    middle = box.middle
+    radius = np.maximum(box.upper - middle, middle - box.lower) * (1 + 4 * UNIT)
+    size = np.abs(coefficients) @ radius
+    error += gamma(box.inputs + spare) * (np.abs(coefficients) @ np.abs(middle) + size + np.abs(constant))
+    return np.asarray(coefficients @ middle + constant - size - 2 * error - TINY)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def linear_bounds(layers: Sequence[Layer], box: Box, *, within: Bounds | None = None, parallel: bool = False) -> Bounds:
+    """CROWN bounds (FastLin: `parallel`) of every layer, intersected with intervals and with what is known already.
+
+    Only the rows that intervals leave undecided are substituted back; the output rows always are."""
+    found: list[tuple[Array, Array]] = []
+    x = (box.lower, box.upper)
+    for number, layer in enumerate(layers):
+        lower, upper = interval(layer, *x)
+        if within is not None:
+            lower, upper = np.fmax(lower, within.lower[number]), np.fmin(upper, within.upper[number])
+        last = number == len(layers) - 1
+        open_rows = np.flatnonzero(np.ones(len(lower), bool) if last else (lower < 0) & (upper > 0))
+        if number and len(open_rows):
+            units = np.eye(layer.outputs)[open_rows]
+            both = backward(np.vstack([units, -units]), layers[: number + 1], box, found, parallel=parallel)
+            lower[open_rows] = np.fmax(lower[open_rows], both[: len(open_rows)])
+            upper[open_rows] = np.fmin(upper[open_rows], -both[len(open_rows) :])
+        found.append((np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)))
+        x = outputs_of(*found[-1])
+    return Bounds(tuple(low for low, _ in found), tuple(high for _, high in found))

@@ -1,0 +1,185 @@
+"""`ginnacer abstract NET -o DIR`: write the abstraction for other tools, and print how many ReLUs it has."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+
+from ginnacer_verify import strategies
+from ginnacer_verify.abstraction import Abstraction, abstract
+from ginnacer_verify.box import Box
+from ginnacer_verify.commands.bar import Bar
+from ginnacer_verify.commands.output import remark, show
+from ginnacer_verify.emit.abstraction import LARGEST, abstraction_model, onnx_bytes
+from ginnacer_verify.emit.npz import save
+from ginnacer_verify.emit.vnnlib import abstract_property
+from ginnacer_verify.errors import AbstractionError
+from ginnacer_verify.inputs import Mode
+from ginnacer_verify.loading import load
+from ginnacer_verify.network import Array, Network
+from ginnacer_verify.properties.property import Property
+from ginnacer_verify.properties.vnnlib import read_vnnlib
+from ginnacer_verify.properties.write import to_vnnlib
+from ginnacer_verify.replay import check_fit
+from ginnacer_verify.strategies import Strategy
+
+NAMED: dict[str, Strategy] = {
+    "first-fit": strategies.first_fit,
+    "best-fit": strategies.best_fit,
+    "cosine": strategies.cosine,
+    "random": strategies.random,
+    "singletons": strategies.singletons,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_abstraction_arguments(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
+
+
+def add_abstraction_arguments(parser: argparse.ArgumentParser) -> None:
+    """What an abstraction is built from, here and in `ginnacer margins`."""
+    parser.add_argument("network", type=Path, help=".onnx or .nnet, also with .gz")
+    parser.add_argument("--property", type=Path, help=".vnnlib; without --centroid its box gives the centroid")
+    parser.add_argument(
+        "--centroid",
+        nargs="+",
+        metavar=("FILE|zeros|box", "PROP"),
+        help="a .npy, .csv or .txt file, the origin, or the middle of a property's box, which `box PROP` also reads",
+    )
+    parser.add_argument(
+        "--strategy",
+        default="first-fit",
+        help=f"{', '.join(NAMED)}, budget=K or budget=K1,K2,... (ReLUs per abstracted layer); default: first-fit",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="for --strategy random")
+    parser.add_argument("--layers", default="all", help="which to abstract, from 1: all, 2-, 1-3 or 1,4; default: all")
+    parser.add_argument(
+        "--inputs",
+        choices=[mode for mode in get_args(Mode) if mode != "as-is"],
+        help="how layer 1 copes with negative inputs; default: nonnegative at such a centroid, else pre-layer",
+    )
+    parser.add_argument("--clip", action="store_true", help="bound values from below by 0: tighter, for more ReLUs")
+
+
+def run(args: argparse.Namespace) -> int:
+    network, prop = load(args.network), read_property(args)
+    start = time.perf_counter()
+    abstraction = build(args, network, prop)
+    seconds = time.perf_counter() - start
+    files = write(abstraction, prop, args.output)
+    if not any(file.suffix == ".onnx" for file in files):
+        remark(args, "no abstract.onnx: the abstraction is too large for an ONNX file")
+    document = {
+        "relus_per_layer": {"original": network.relus_per_layer, "abstract": abstraction.relus_per_layer},
+        "pre_layer_relus": abstraction.entry.relus,
+        "clip_relus": sum(abstraction.clips_per_layer),
+        "inputs": abstraction.entry.mode,
+        "strategy": args.strategy,
+        "seconds": seconds,
+        "files": [str(file) for file in files],
+    }
+    show(args, document, [abstraction.describe(), f"{seconds:.3g} s", *document["files"]])
+    return 0
+
+
+def read_property(args: argparse.Namespace) -> Property | None:
+    """The property that --property or `--centroid box PROP` names."""
+    match args.centroid, args.property:
+        case ["box", file], None:
+            return read_vnnlib(file)
+        case (None | [_], None):
+            return None
+        case (None | [_], file):
+            return read_vnnlib(file)
+        case _:
+            raise AbstractionError("--centroid takes a file, `zeros` or `box PROP`; put the network before it")
+
+
+def build(args: argparse.Namespace, network: Network, prop: Property | None) -> Abstraction:
+    """The abstraction that the arguments ask for, with a bar for what takes long."""
+    if prop is not None:
+        check_fit(network, prop)
+    layers = parse_layers(args.layers, len(network.layers) - 1)
+    with Bar("abstracting", quiet=args.quiet) as bar:
+        return abstract(
+            network,
+            read_centroid(args.centroid[0] if args.centroid else None, network, prop),
+            strategy=parse_strategy(args.strategy, args.seed),
+            layers=layers,
+            inputs=args.inputs,
+            box=None if prop is None else hull(prop),
+            clip=args.clip,
+            progress=bar.update,
+        )
+
+
+def read_centroid(text: str | None, network: Network, prop: Property | None) -> Array:
+    if text == "zeros" or (text is None and prop is None):
+        return np.zeros(network.inputs)
+    if text in (None, "box"):
+        if prop is None or not prop.boxes:
+            raise AbstractionError("--centroid box needs a property with an input box: write --centroid box PROP")
+        return prop.boxes[0].middle
+    path = Path(str(text))
+    try:
+        values = (
+            np.load(path)
+            if path.suffix == ".npy"
+            else np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None)
+        )
+    except (OSError, ValueError, EOFError) as problem:
+        raise AbstractionError(f"{path} holds no centroid: {problem}") from problem
+    return np.asarray(values, dtype=np.float64)
+
+
+def hull(prop: Property) -> Box | None:
+    """The smallest box around all boxes of the property."""
+    boxes = [box for box in prop.boxes if not box.is_empty]
+    if not boxes:
+        return None
+    return Box(np.min([box.lower for box in boxes], axis=0), np.max([box.upper for box in boxes], axis=0))
+
+
+def parse_strategy(text: str, seed: int) -> Strategy | Sequence[Strategy]:
+    if text.startswith("budget="):
+        try:
+            counts = [int(count) for count in text.removeprefix("budget=").split(",")]
+        except ValueError:
+            raise AbstractionError(f"{text!r} is no budget; write budget=20 or budget=14,38,39") from None
+        return strategies.budget(counts[0]) if len(counts) == 1 else [strategies.budget(count) for count in counts]
+    if text not in NAMED:
+        raise AbstractionError(f"there is no strategy {text!r}; choose one of {', '.join(NAMED)}, budget=K")
+    return partial(strategies.random, seed=seed) if text == "random" else NAMED[text]
+
+
+def parse_layers(text: str, hidden: int) -> list[int] | None:
+    """`all`, or numbers and ranges from 1; an open range ends at the last layer."""
+    if text == "all":
+        return None
+    try:
+        chosen: list[int] = []
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            chosen += range(int(first), int(last or hidden) + 1) if dash else [int(first)]
+        return chosen
+    except ValueError:
+        raise AbstractionError(f"{text!r} names no layers; write all, 2-, 1-3 or 1,4") from None
+
+
+def write(abstraction: Abstraction, prop: Property | None, folder: Path) -> list[Path]:
+    """The files, in a folder that is made if need be; no ONNX where it would be too large."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / "abstract.npz"]
+    save(abstraction, files[0])
+    if prop is not None:
+        files.append(folder / "abstract.vnnlib")
+        files[-1].write_text(to_vnnlib(abstract_property(prop, abstraction)), encoding="utf-8")
+    if onnx_bytes(abstraction, abstraction.network.dtype) <= LARGEST:
+        files.append(folder / "abstract.onnx")
+        files[-1].write_bytes(abstraction_model(abstraction))
+    return files

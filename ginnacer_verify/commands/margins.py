@@ -1,0 +1,110 @@
+"""`ginnacer margins NET`: how wide the bounds are at given distances from the centroid (the paper's Section 5.3)."""
+
+import argparse
+import csv
+import io
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ginnacer_verify.abstraction import Abstraction
+from ginnacer_verify.commands.abstract import add_abstraction_arguments, build, read_property
+from ginnacer_verify.commands.bar import Bar
+from ginnacer_verify.commands.output import remark, show, table
+from ginnacer_verify.errors import AbstractionError, InputError
+from ginnacer_verify.loading import load
+from ginnacer_verify.network import Array
+
+DISTANCES = "0.0001,0.001,0.01,0.1,1"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_abstraction_arguments(parser)
+    parser.add_argument("--distances", default=DISTANCES, help=f"from the centroid, by commas; default: {DISTANCES}")
+    parser.add_argument("--samples", type=int, default=10_000, help="inputs per distance; default: 10000, as the paper")
+    parser.add_argument("--csv", type=Path, help="write the table to this file as well")
+    parser.add_argument("--plot", type=Path, help="draw it into this file (.png, .svg, .pdf); needs matplotlib")
+
+
+def run(args: argparse.Namespace) -> int:
+    distances = parse_distances(args.distances)
+    if args.samples < 1:
+        raise InputError("--samples must be at least 1")
+    abstraction = build(args, load(args.network), read_property(args))
+    with Bar("sampling", quiet=args.quiet) as bar:
+        rows = []
+        for number, distance in enumerate(distances, start=1):
+            rows.append(measure(abstraction, distance, args.samples, args.seed))
+            bar.update(number, len(distances))
+    if args.csv:
+        args.csv.write_text(as_csv(rows), encoding="utf-8")
+    if args.plot:
+        draw(rows, args.plot)
+    for path in filter(None, (args.csv, args.plot)):
+        remark(args, f"wrote {path}")
+    document = {"relus_per_layer": abstraction.relus_per_layer, "margins": [asdict(row) for row in rows]}
+    show(args, document, table([("distance", "largest", "median"), *((r.distance, r.largest, r.median) for r in rows)]))
+    return 0
+
+
+@dataclass(frozen=True)
+class Margins:
+    """The margin of the widest output at inputs of one distance: over all samples, and at half of them at most."""
+
+    distance: float
+    largest: float
+    median: float
+
+
+def measure(abstraction: Abstraction, distance: float, samples: int, seed: int) -> Margins:
+    """Chunk by chunk, since 10 000 inputs of an image network do not fit beside everything else."""
+    random, size = np.random.default_rng(seed), max(1, 2**22 // abstraction.network.inputs)
+    widths = []
+    for first in range(0, samples, size):
+        batch = surface(abstraction.centroid, distance, min(size, samples - first), random)
+        widths.append(abstraction.margin(abstraction.domain.clip(batch)).max(axis=1))
+    found = np.concatenate(widths)
+    return Margins(distance, float(found.max()), float(np.median(found)))
+
+
+def surface(centroid: Array, distance: float, count: int, random: np.random.Generator) -> Array:
+    """Uniform points on the surface of the cube with the given radius: one input at an end, the others anywhere.
+
+    Paper: Over-Approximation Comparison. Departs from it: `measure` clips them to the abstraction's domain."""
+    steps = random.uniform(-distance, distance, (count, len(centroid)))
+    steps[np.arange(count), random.integers(len(centroid), size=count)] = distance * random.choice([-1.0, 1.0], count)
+    return centroid + steps
+
+
+def parse_distances(text: str) -> list[float]:
+    try:
+        distances = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise AbstractionError(
+            f"{text!r} are no distances; write numbers with commas between, as {DISTANCES}"
+        ) from None
+    if not all(np.isfinite(distance) and distance >= 0 for distance in distances):
+        raise AbstractionError("a distance must be a finite number and not negative")
+    return distances
+
+
+def as_csv(rows: list[Margins]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=["distance", "largest", "median"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    return text.getvalue()
+
+
+def draw(rows: list[Margins], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes: Any = figure.subplots()
+    for name in ("largest", "median"):
+        axes.plot([row.distance for row in rows], [getattr(row, name) for row in rows], marker="o", label=name)
+    axes.set(xscale="log", yscale="log", xlabel="distance from the centroid", ylabel="margin")
+    axes.legend()
+    figure.savefig(path)

@@ -1,0 +1,34 @@
+"""The property of an emitted abstraction: `unsat` there implies `unsat` on the original network."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ginnacer_verify.abstraction import Abstraction
+from ginnacer_verify.errors import AbstractionError
+from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
+
+
+def abstract_property(prop: Property, abstraction: Abstraction) -> Property:
+    """The property over the outputs of `abstraction_model`: the lower bounds, then the upper ones.
+
+    If some y between the bounds satisfies `a y <= b`, so does the least value `a+ lower + a- upper` of a y there."""
+    if prop.inputs != abstraction.network.inputs or prop.outputs != abstraction.network.outputs:
+        raise AbstractionError(
+            f"a property over {prop.inputs} inputs and {prop.outputs} outputs does not fit a network with "
+            f"{abstraction.network.inputs} and {abstraction.network.outputs}"
+        )
+    for box in prop.boxes:
+        if not box.is_empty and not (box.lower in abstraction.domain and box.upper in abstraction.domain):
+            raise AbstractionError(
+                "the property goes beyond the domain of the abstraction: abstract with inputs='pre-layer', 'centred', "
+                "or with a box that holds the property's"
+            )
+    disjuncts = tuple(replace(disjunct, outputs=_over_bounds(disjunct)) for disjunct in prop.disjuncts)
+    return Property(disjuncts, prop.x, Variable("Y", (2 * prop.outputs,)))
+
+
+def _over_bounds(disjunct: Disjunct) -> Polytope:
+    matrix = disjunct.outputs.matrix
+    both = np.hstack([np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)])
+    return Polytope(both, disjunct.outputs.offset, disjunct.outputs.strict)
