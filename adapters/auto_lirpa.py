@@ -1,0 +1,123 @@
+"""auto_LiRPA: linear bounds of the emitted abstraction. It proves or says Unknown; it has no witnesses.
+
+`METHODS` are the library's own: FastLin is CROWN with lower slopes that equal the upper ones, alpha-CROWN optimises
+them. Everything runs in float64 on the CPU; a bound counts only if it clears the slacks of the query, which are far
+above the library's rounding errors.
+"""
+
+import sys
+import types
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.emit.chain import chain
+from ginnacer_verify.errors import InputError
+from ginnacer_verify.network import Array, Layer, dense, read_only
+from ginnacer_verify.query import Answer, Query, Unknown, Unsat
+
+METHODS = {
+    "interval": ("IBP", "adaptive"),
+    "FastLin": ("CROWN", "same-slope"),
+    "CROWN": ("CROWN", "adaptive"),
+    "alpha-CROWN": ("CROWN-Optimized", "adaptive"),
+}
+"""Our name -> the library's method and its option for ReLUs."""
+STEPS = 20
+"""Of alpha-CROWN's optimiser."""
+
+
+class AutoLirpaBackend:
+    """CROWN first, then alpha-CROWN if time is left."""
+
+    name = "auto_lirpa"
+    requires = ("auto_LiRPA", "torch")
+    complete = False
+
+    def __init__(self, methods: Sequence[str] = ("CROWN", "alpha-CROWN")) -> None:
+        self._methods = tuple(methods)
+
+    def solve(self, query: Query, *, timeout: float) -> Answer:
+        deadline = Deadline.after(timeout)
+        emitted = chain(query)
+        for method in self._methods:
+            if deadline.passed:
+                return Unknown("auto_LiRPA ran out of time: raise --timeout", timeout=True)
+            lower, _ = lirpa_bounds(emitted.layers, emitted.box, method)
+            if (lower > 0).any():  # a NaN is not
+                return Unsat()
+        return Unknown("auto_LiRPA's bounds do not prove it: try --refine bisect or --backend highs")
+
+
+def lirpa_bounds(layers: Sequence[Layer], box: Box, method: str = "CROWN") -> tuple[Array, Array]:
+    """The library's bounds of the last layer's outputs on the box."""
+    if method not in METHODS:
+        raise InputError(f"{method!r} is none of {', '.join(METHODS)}")
+    import torch
+
+    library, slopes = METHODS[method]
+    lirpa = _library()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's tracer, about what the library does to it
+        module = _module(layers)
+        ends = [torch.tensor(np.array(end)[None, :], dtype=torch.float64) for end in (box.lower, box.upper)]
+        steps = {"ob_iteration": STEPS, "iteration": STEPS}  # the option's name in 0.3 and in newer releases
+        options = {"relu": slopes, "activation_bound_option": slopes, "optimize_bound_args": steps}
+        bounded = lirpa.BoundedModule(module, torch.zeros_like(ends[0]), bound_opts=options, device="cpu")
+        perturbation = lirpa.PerturbationLpNorm(norm=np.inf, x_L=ends[0], x_U=ends[1])
+        point = lirpa.BoundedTensor((ends[0] + ends[1]) / 2, perturbation)
+        lower, upper = bounded.compute_bounds(x=(point,), method=library)
+    return read_only(lower.detach().numpy()[0]), read_only(upper.detach().numpy()[0])
+
+
+def _module(layers: Sequence[Layer]) -> Any:
+    """The layers as a torch module in float64."""
+    import torch
+
+    parts: list[Any] = []
+    for layer in layers:
+        linear = torch.nn.Linear(layer.inputs, layer.outputs, dtype=torch.float64)
+        with torch.no_grad():
+            linear.weight.copy_(torch.tensor(np.array(dense(layer.weight))))
+            linear.bias.copy_(torch.tensor(np.array(layer.bias)))
+        parts += [linear, torch.nn.ReLU()]
+    return torch.nn.Sequential(*parts[:-1])
+
+
+def _library() -> Any:
+    """auto_LiRPA, made importable beside a current torch and numpy, and working in float64.
+
+    Release 0.3, the last one on PyPI, imports three names that are gone. Newer releases do not, and lose nothing by it:
+    1. numpy.lib.arraysetops.isin has moved to numpy.isin;
+    2. torch.onnx.symbolic_helper._set_opset_version is gone: the tracer's opset is set elsewhere now;
+    3. a node of a traced graph answered node["name"]: torch._C.Node now has typed getters only.
+    Its constants take torch's default type, so that is float64 from here on."""
+    import torch
+    import torch.onnx.symbolic_helper as helper
+
+    torch.set_default_dtype(torch.float64)
+    if "numpy.lib.arraysetops" not in sys.modules:
+        moved = types.ModuleType("numpy.lib.arraysetops")
+        moved.isin = np.isin  # type: ignore[attr-defined]
+        sys.modules["numpy.lib.arraysetops"] = moved
+    if not hasattr(helper, "_set_opset_version"):
+        helper._set_opset_version = lambda version: None
+    if not hasattr(torch._C.Node, "__getitem__"):
+        torch._C.Node.__getitem__ = lambda node, name: getattr(node, node.kindOf(name))(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import auto_LiRPA
+        from auto_LiRPA import perturbations
+
+    return types.SimpleNamespace(
+        BoundedModule=auto_LiRPA.BoundedModule,
+        BoundedTensor=auto_LiRPA.BoundedTensor,
+        PerturbationLpNorm=perturbations.PerturbationLpNorm,
+    )
+
+
+BACKEND = AutoLirpaBackend

@@ -1,0 +1,243 @@
+"""verify(network, prop, ...) -> Verdict: abstract, ask, replay, refine, and round again; the loop and nothing else."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from ginnacer_verify.backend import Backend, get_backend
+from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.errors import InputError
+from ginnacer_verify.falsify import around, attack, falsify
+from ginnacer_verify.network import Network
+from ginnacer_verify.parts import Bounded, Part, parts
+from ginnacer_verify.properties.property import Property
+from ginnacer_verify.query import Answer, Query, Sat, Shared, Unknown, Unsat
+from ginnacer_verify.refine import INITIAL, STRATEGIES, Bisection, Initial, Refinement, Situation, Strategy, bisect
+from ginnacer_verify.relational import Relational
+from ginnacer_verify.replay import Counterexample, Judge, settle
+from ginnacer_verify.verdict import Holds, Proof, Statistics, Undecided, Verdict, Violated, combine
+
+GARBAGE = 1e-5
+"""A solution that breaks its own query by more than this is no solution, whatever the backend says."""
+
+INWARDS = (1e-4, 1e-6)
+"""How far inside of the unsafe set a counterexample is looked for, relatively, when all ReLUs are exact."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What one round of the loop did, for traces and progress. `kept` and `unstable` count ReLUs per layer."""
+
+    number: int
+    disjunct: int
+    kept: tuple[int, ...]
+    unstable: tuple[int, ...]
+    answer: str
+    seconds: float
+    deviation: float
+    bound: float
+    box: Box
+    open_boxes: int
+    left: float
+
+
+Observer = Callable[[Round], None]
+T = TypeVar("T")
+
+
+def verify(
+    network: Network,
+    prop: Property,
+    *,
+    timeout: float = 60.0,
+    backend: str | Backend = "highs",
+    initial: str = "relaxed",
+    refine: str = "split",
+    per_round: int = 8,
+    seed: int = 0,
+    restarts: int = 24,
+    observe: Observer | None = None,
+) -> Verdict:
+    """Decide whether the network can reach the property's unsafe set.
+
+    `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
+    the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
+    often the falsifier starts per disjunct; 0 switches it off, and counterexamples come from the backend alone."""
+    if np.isnan(timeout):
+        raise InputError("the timeout is not a number")
+    deadline = Deadline.after(timeout)
+    solver = get_backend(backend) if isinstance(backend, str) else backend
+    settings = Settings(_choice(INITIAL, initial), _choice(STRATEGIES, refine), per_round, restarts, deadline, observe)
+    run = _Run(Judge(network, prop), solver, settings, np.random.default_rng(seed))
+    verdict = run.verdict()
+    return replace(verdict, statistics=run.statistics())
+
+
+def _choice(table: dict[str, T], name: str) -> T:
+    if name not in table:
+        raise InputError(f"{name!r} is none of {', '.join(table)}")
+    return table[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What stays the same during a run."""
+
+    initial: Initial
+    strategy: Strategy
+    per_round: int
+    restarts: int
+    deadline: Deadline
+    observe: Observer | None
+
+
+class _Run:
+    """One call of `verify`: the parts that are open, and counters."""
+
+    def __init__(self, judge: Judge, backend: Backend, settings: Settings, random: np.random.Generator) -> None:
+        self.judge, self.backend, self.settings, self.random = judge, backend, settings, random
+        self.network, self.prop, self.deadline = judge.network, judge.prop, settings.deadline
+        self.open: list[Part] = parts(judge.prop)
+        self.rounds = self.boxes = self.unstable = self.kept = 0
+
+    def statistics(self) -> Statistics:
+        return Statistics(
+            seconds=self.deadline.spent,
+            engine=self.backend.name,
+            rounds=self.rounds,
+            boxes=self.boxes,
+            total=self.network.relus,
+            unstable=self.unstable,
+            kept=self.kept,
+        )
+
+    def verdict(self) -> Verdict:
+        """Attack first; then part by part, the halves of a bisection next. Stops at the first violation."""
+        if found := self._falsify():
+            return Violated(found)
+        verdicts: list[Verdict] = []
+        while self.open:
+            if self.deadline.passed:
+                verdicts.append(Undecided("time ran out: raise --timeout", timeout=True))
+                break
+            verdicts.append(self._part(self.open.pop()))
+            if isinstance(verdicts[-1], Violated):
+                break
+        return combine(verdicts)
+
+    def _falsify(self) -> Counterexample | None:
+        if not self.settings.restarts:
+            return None
+        start = self.deadline.within(self.deadline.left / 4)
+        return falsify(self.judge, self.prop.disjuncts, self.random, start, restarts=self.settings.restarts)
+
+    def _part(self, part: Part) -> Verdict:
+        """One box: bounds for all its disjuncts at once, then the loop for each that is still open.
+
+        A part that is halved holds as far as it goes: its halves are put back among the open ones."""
+        bounded = Bounded.of(self.network, self.prop, part)
+        self.boxes += 1
+        self.unstable = max(self.unstable, bounded.bounds.unstable)
+        verdicts: list[Verdict] = [Holds(tuple(Proof(number, ()) for number in bounded.proved))]
+        halved: list[tuple[int, Bisection]] = []
+        if bounded.open_disjuncts and not bounded.bounds.is_finite:
+            return Undecided("the network's values overflow on this box: scale its weights or its inputs")
+        for number in bounded.open_disjuncts:
+            match self._loop(number, bounded.relational(self.prop, number)):
+                case Bisection() as bisection:
+                    halved.append((number, bisection))
+                case Violated() as verdict:
+                    return verdict
+                case verdict:
+                    verdicts.append(verdict)
+        if halved:
+            self.open += bounded.sub_parts(halved[0][1].halves, [number for number, _ in halved])
+        return combine(verdicts)
+
+    def _loop(self, number: int, relational: Relational) -> Verdict | Bisection:
+        """Abstract, ask, replay, refine: until there is an answer for one disjunct on one box."""
+        kept = self.settings.initial(relational)
+        while True:
+            query = relational.query(kept)
+            answer = self._ask(number, query)
+            match answer:
+                case Unsat():
+                    return Holds((Proof(number, kept),))
+                case Unknown(reason, timeout):
+                    return Undecided(reason, timeout) if timeout else self._without(relational, kept, reason)
+                case Sat() if query.violation(answer.z) > GARBAGE:
+                    return Undecided(f"{self.backend.name} gave a solution that is none: try another --backend")
+                case Sat():
+                    if found := self._replay(number, relational, answer):
+                        return Violated(found)
+                case _:
+                    raise TypeError(f"{self.backend.name} answered {answer!r}")
+            finer = self._refine(relational, kept, answer)
+            if isinstance(finer, Bisection):
+                return finer
+            if finer == kept:
+                return self._at_the_boundary(number, relational, kept)
+            kept = finer
+
+    def _without(self, relational: Relational, kept: tuple[Shared, ...], reason: str) -> Verdict | Bisection:
+        """No answer and so no witness: halve the box if that is the strategy, else give up."""
+        if self.settings.strategy is not bisect:
+            return Undecided(reason)
+        nowhere = np.concatenate([relational.base.box.middle, np.zeros(len(relational.base.relus))])
+        finer = self.settings.strategy(Situation(relational, kept, nowhere, 0, self.random))
+        return finer if isinstance(finer, Bisection) else Undecided(reason)
+
+    def _at_the_boundary(self, number: int, relational: Relational, kept: tuple[Shared, ...]) -> Verdict:
+        """The network itself has a solution that is safe by a hair: look for one that is unsafe by more than that."""
+        for amount in INWARDS:
+            answer = self._ask(number, Query(relational.base.tightened(amount), kept))
+            if isinstance(answer, Sat) and (found := self._replay(number, relational, answer)):
+                return Violated(found)
+            if isinstance(answer, Unknown) and answer.timeout:
+                return Undecided(answer.reason, timeout=True)
+        return Undecided("the network comes nearer to the unsafe set than solvers can tell apart")
+
+    def _ask(self, number: int, query: Query) -> Answer:
+        start = time.monotonic()
+        answer = self.backend.solve(query, timeout=self.deadline.left)
+        self.rounds += 1
+        self.kept = max(self.kept, query.binaries)
+        if self.settings.observe:
+            self.settings.observe(self._round(number, query, answer, time.monotonic() - start))
+        return answer
+
+    def _round(self, number: int, query: Query, answer: Answer, seconds: float) -> Round:
+        layers = range(len(self.network.layers) - 1)
+        owner = query.base.relus.layer
+        kept = [int(owner[shared.members[0]]) for shared in query.kept]
+        deviation = query.deviation(answer.z).max(initial=0.0) if isinstance(answer, Sat) else 0.0
+        return Round(
+            number=self.rounds,
+            disjunct=number,
+            kept=tuple(kept.count(layer) for layer in layers),
+            unstable=tuple(int((owner == layer).sum()) for layer in layers),
+            answer=type(answer).__name__.lower(),
+            seconds=seconds,
+            deviation=float(deviation),
+            bound=answer.bound if isinstance(answer, Sat) else float("nan"),
+            box=query.base.box,
+            open_boxes=len(self.open),
+            left=self.deadline.left,
+        )
+
+    def _replay(self, number: int, relational: Relational, answer: Sat) -> Counterexample | None:
+        """Judge the witness, and attack around it."""
+        witness = relational.base.input_of(answer.z)
+        if not self.settings.restarts:
+            judgement = self.judge(settle(witness, relational.box, self.network.dtype))
+            return judgement if isinstance(judgement, Counterexample) else None
+        points = around(witness, relational.box, self.random)
+        return attack(self.judge, self.prop.disjuncts[number], relational.box, points, self.deadline)
+
+    def _refine(self, relational: Relational, kept: tuple[Shared, ...], answer: Sat) -> Refinement:
+        count = max(self.settings.per_round, len(kept) // 2)
+        return self.settings.strategy(Situation(relational, kept, answer.z, count, self.random))

@@ -1,0 +1,87 @@
+"""`ginnacer doctor`: every package and backend, its version, whether it answers, or the command that installs it."""
+
+import argparse
+import os
+import platform
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from ginnacer_verify.backend import backend_class, backend_names, get_backend, missing
+from ginnacer_verify.commands.output import remark, show, table
+from ginnacer_verify.errors import GinnacerError
+from ginnacer_verify.version import __version__
+
+CORE = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "numba", "rich", "vnnlib")
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is known about one package or backend."""
+
+    name: str
+    kind: str
+    found: bool
+    version: str
+    state: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fast", action="store_true", help="do not ask every backend a question")
+
+
+def run(args: argparse.Namespace) -> int:
+    remark(args, f"ginnacer-verify {__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    findings = [_package(name) for name in CORE]
+    for name in backend_names():
+        findings.append(_backend(name, ask=not args.fast))
+    rows = [(finding.kind, finding.name, finding.version or "-", finding.state) for finding in findings]
+    show(args, {"findings": [asdict(finding) for finding in findings]}, table(rows))
+    return 0 if all(finding.found for finding in findings if finding.kind == "package") else 3
+
+
+def _package(name: str) -> Finding:
+    found = _version(name)
+    return Finding(name, "package", bool(found), found, "found" if found else f"missing: pip install {name}")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _backend(name: str, *, ask: bool) -> Finding:
+    """A backend's packages and, if asked for, its answer to a question with a known answer."""
+    absent = missing(name)
+    if absent:
+        return Finding(name, "backend", False, "", f"missing: {backend_class(name).install}")
+    found = _version(backend_class(name).requires[-1])
+    return Finding(name, "backend", True, found, _question(name) if ask else "found")
+
+
+def _question(name: str) -> str:
+    """Ask whether relu(x) + relu(-x) can reach 2 on [-1, 1]; it cannot."""
+    from ginnacer_verify.box import Box
+    from ginnacer_verify.network import Network, read_only
+    from ginnacer_verify.parts import Bounded, Part
+    from ginnacer_verify.properties.property import Disjunct, Polytope, Property
+    from ginnacer_verify.query import Sat, Unsat
+    from ginnacer_verify.refine import exact
+
+    network = Network.from_arrays(([[1.0], [-1.0]], [0.0, 0.0]), ([[1.0, 1.0]], [0.0]))
+    box = Box(read_only([-1.0]), read_only([1.0]))
+    prop = Property.of(Disjunct(box, Polytope.everything(1), Polytope.of([[-1.0]], [-2.0])))
+    relational = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0)
+    try:
+        answer = get_backend(name).solve(relational.query(exact(relational)), timeout=SECONDS)
+    except GinnacerError as problem:
+        return f"broken: {problem}"
+    match answer:
+        case Unsat():
+            return "works"
+        case Sat():
+            return "broken: it gave a wrong answer to a test question"
+        case _:
+            return f"undecided on a test question: {answer.reason}"

@@ -1,0 +1,106 @@
+"""`ginnacer verify NET PROP`, and the same as the VNN-LIB standard writes it: `verify QUERY --network N=NET`."""
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+from ginnacer_verify.backend import backend_names
+from ginnacer_verify.cegar import verify
+from ginnacer_verify.commands.output import remark, show
+from ginnacer_verify.errors import InputError
+from ginnacer_verify.loading import load
+from ginnacer_verify.progress import observer
+from ginnacer_verify.properties.property import Property
+from ginnacer_verify.properties.vnnlib import read_vnnlib
+from ginnacer_verify.refine import INITIAL, STRATEGIES
+from ginnacer_verify.verdict import Undecided, Verdict, Violated
+from ginnacer_verify.witness import witness_text
+
+HELP = "decide a property: unsat, sat with a counterexample, unknown or timeout"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or only the latter")
+    parser.add_argument("--network", action="append", default=[], metavar="NAME=NET.onnx", help="standard way in")
+    parser.add_argument("--backend", choices=backend_names(), default="highs", help="the solver (default: highs)")
+    parser.add_argument("--initial", choices=list(INITIAL), default="relaxed", help="which ReLUs the first query keeps")
+    parser.add_argument("--refine", choices=list(STRATEGIES), default="split", help="how a query is refined")
+    parser.add_argument("--per-round", type=int, default=8, metavar="N", help="ReLUs to refine per round (default: 8)")
+    parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
+    parser.add_argument("--seed", type=int, default=0, help="of everything that is random (default: 0)")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write one JSON line per round")
+    parser.add_argument("--witness", type=Path, metavar="FILE", help="write the counterexample, if there is one")
+
+
+def run(args: argparse.Namespace) -> int:
+    network_file, property_file = _files(args)
+    prop = read_vnnlib(property_file)
+    network = load(network_file)
+    with observer(args.trace, live=not (args.quiet or args.json)) as observe:
+        verdict = verify(
+            network,
+            prop,
+            timeout=args.timeout,
+            backend=args.backend,
+            initial=args.initial,
+            refine=args.refine,
+            per_round=args.per_round,
+            seed=args.seed,
+            observe=observe,
+        )
+    if args.witness and isinstance(verdict, Violated):
+        args.witness.write_text(_witness(prop, verdict))
+    _show(args, prop, verdict)
+    return 1 if isinstance(verdict, Undecided) else 0
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not (value >= 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return value
+
+
+def _files(args: argparse.Namespace) -> tuple[Path, Path]:
+    """The network and the property, in our own way of naming them or in the standard's."""
+    if len(args.files) == 2 and not args.network:
+        return args.files[0], args.files[1]
+    if len(args.files) == 1 and len(args.network) == 1 and "=" in args.network[0]:
+        return Path(args.network[0].split("=", 1)[1]), args.files[0]
+    raise InputError("give one network and one property: `verify NET PROP` or `verify PROP --network N=NET`")
+
+
+def _witness(prop: Property, verdict: Violated) -> str:
+    return witness_text(prop, verdict.counterexample.x, verdict.counterexample.y)
+
+
+def _show(args: argparse.Namespace, prop: Property, verdict: Verdict) -> None:
+    lines = [verdict.word]
+    if isinstance(verdict, Violated):
+        lines.append(_witness(prop, verdict).rstrip("\n"))
+    show(args, document(verdict), lines)
+    if isinstance(verdict, Undecided):
+        remark(args, verdict.reason)
+    numbers = verdict.statistics
+    remark(
+        args,
+        f"{numbers.seconds:.2f} s, {numbers.engine}, {numbers.rounds} rounds on {numbers.boxes} boxes, "
+        f"kept {numbers.kept} of {numbers.unstable} unstable of {numbers.total} ReLUs",
+    )
+
+
+def document(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as a JSON document."""
+    numbers = verdict.statistics
+    found = verdict.counterexample if isinstance(verdict, Violated) else None
+    return {
+        "verdict": verdict.word,
+        "reason": verdict.reason if isinstance(verdict, Undecided) else "",
+        "seconds": round(numbers.seconds, 6),
+        "engine": numbers.engine,
+        "rounds": numbers.rounds,
+        "boxes": numbers.boxes,
+        "relus": {"total": numbers.total, "unstable": numbers.unstable, "kept": numbers.kept},
+        "counterexample": {"x": found.x.tolist(), "y": found.y.tolist()} if found else None,
+    }

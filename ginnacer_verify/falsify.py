@@ -1,0 +1,126 @@
+"""The falsifier: a search for inputs that break the property, by projected gradient with restarts, all in numpy.
+
+It only proposes points; each is judged by replay before anything is believed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.network import Array, Network
+from ginnacer_verify.properties.property import Disjunct
+from ginnacer_verify.replay import Counterexample, Judge, settle
+
+STEPS = 40
+HOPEFUL = 1e-4
+"""Points whose excess in float64 is above this, relative to the offset, are not worth a replay in float32."""
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """One disjunct as a function to be pushed to 0 or below: the largest of its scaled rows."""
+
+    disjunct: Disjunct
+    matrix: Array
+    offset: Array
+
+    @classmethod
+    def of(cls, disjunct: Disjunct) -> "Goal":
+        """Rows are scaled to unit length, so that no row of a conjunction drowns another."""
+        length = np.maximum(np.linalg.norm(disjunct.outputs.matrix, axis=1), 1e-30)
+        return cls(disjunct, disjunct.outputs.matrix / length[:, None], disjunct.outputs.offset / length)
+
+    def excess(self, y: Array) -> Array:
+        """How far each row of a batch of outputs is from being unsafe; at most 0 is unsafe."""
+        if not len(self.offset):
+            return np.full(len(y), -np.inf)
+        return np.asarray((y @ self.matrix.T - self.offset).max(axis=1))
+
+    def slope(self, y: Array) -> Array:
+        """A subgradient of the excess with respect to the outputs."""
+        if not len(self.offset):
+            return np.zeros_like(y)
+        return np.asarray(self.matrix[(y @ self.matrix.T - self.offset).argmax(axis=1)])
+
+
+def gradient(network: Network, x: Array, goal: Goal) -> tuple[Array, Array]:
+    """The excess of each row of a batch of inputs, and its gradient with respect to them."""
+    signs: list[NDArray[np.bool_]] = []
+    for y in network.pre_activations(x):
+        signs.append(y > 0)
+    slope = goal.slope(y)
+    for number in range(len(network.layers) - 1, -1, -1):
+        slope = np.asarray(slope @ network.layers[number].weight)
+        if number:
+            slope = slope * signs[number - 1]
+    return goal.excess(y), slope
+
+
+def starts(box: Box, random: np.random.Generator, count: int) -> Array:
+    """The middle of the box, then alternately random points and random corners."""
+    points = box.sample(random, count)
+    points[1::2] = np.where(random.random(points[1::2].shape) < 0.5, box.lower, box.upper)
+    points[:1] = box.middle
+    return points
+
+
+def descend(network: Network, goal: Goal, box: Box, x: Array, deadline: Deadline) -> Iterator[Array]:
+    """Signed gradient steps that shrink; yields the whole batch whenever its best excess may be unsafe, and last."""
+    x = inside(x, goal.disjunct, box)
+    for step in np.geomspace(0.5, 0.002, STEPS):
+        excess, slope = gradient(network, x, goal)
+        if excess.min() <= HOPEFUL:
+            yield x[np.argsort(excess, kind="stable")[:3]]
+        if deadline.passed:
+            return
+        x = inside(box.clip(x - step * (box.upper - box.lower) * np.sign(slope)), goal.disjunct, box)
+    yield x[np.argsort(goal.excess(network(x)), kind="stable")[:3]]
+
+
+def inside(x: Array, disjunct: Disjunct, box: Box) -> Array:
+    """The batch moved into the linear input constraints, by projections to just inside of each point's worst row."""
+    matrix, offset = disjunct.inputs.matrix, disjunct.inputs.offset
+    for _ in range(50 if len(offset) else 0):
+        over = x @ matrix.T - offset
+        worst = over.argmax(axis=1)
+        rows, largest = matrix[worst], over[np.arange(len(x)), worst]
+        if (largest <= 0).all():
+            break
+        amount = np.where(largest > 0, largest + 1e-9 * (1 + np.abs(offset[worst])), 0.0)
+        x = box.clip(x - rows * (amount / np.maximum((rows * rows).sum(axis=1), 1e-30))[:, None])
+    return x
+
+
+def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadline) -> Counterexample | None:
+    """Descend from each row of `x` and replay what looks unsafe."""
+    goal = Goal.of(disjunct)
+    scale = HOPEFUL * (1 + np.abs(goal.offset).max(initial=0.0))
+    for points in descend(judge.network, goal, box, x, deadline):
+        for point, excess in zip(points, goal.excess(judge.network(points)), strict=True):
+            if excess <= scale and isinstance(found := judge(settle(point, box, judge.network.dtype)), Counterexample):
+                return found
+    return None
+
+
+def falsify(
+    judge: Judge, disjuncts: Sequence[Disjunct], random: np.random.Generator, deadline: Deadline, *, restarts: int = 24
+) -> Counterexample | None:
+    """Attack every disjunct in turn from fresh starting points."""
+    for disjunct in disjuncts:
+        if deadline.passed:
+            return None
+        if not disjunct.box.is_empty:
+            points = starts(disjunct.box, random, restarts)
+            if found := attack(judge, disjunct, disjunct.box, points, deadline):
+                return found
+    return None
+
+
+def around(x: Array, box: Box, random: np.random.Generator, count: int = 8) -> Array:
+    """A witness and points near it."""
+    noise = (random.random((count, box.inputs)) - 0.5) * (box.upper - box.lower) * 0.1
+    noise[0] = 0.0
+    return box.clip(x + noise)

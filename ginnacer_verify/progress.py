@@ -1,0 +1,90 @@
+"""What can be seen of a running loop: a trace file with one JSON line per round, and a live line on a terminal."""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ginnacer_verify.cegar import Observer, Round
+from ginnacer_verify.errors import InputError
+
+EVERY = 0.1
+"""Seconds between two updates of the live line."""
+
+
+@contextmanager
+def observer(trace: Path | None, *, live: bool) -> Iterator[Observer]:
+    """An observer that writes the trace, shows the live line, both or nothing."""
+    with ExitStack() as stack:
+        sinks: list[Observer] = []
+        if trace:
+            sinks.append(stack.enter_context(_trace(trace)))
+        if live and sys.stderr.isatty():
+            sinks.append(stack.enter_context(_live()))
+        yield lambda moment: [sink(moment) for sink in sinks].clear()
+
+
+@contextmanager
+def _trace(path: Path) -> Iterator[Observer]:
+    try:
+        file = path.open("w")
+    except OSError as problem:
+        raise InputError(f"the trace {path} cannot be written: {problem.strerror}") from problem
+    with file:
+
+        def write(moment: Round) -> None:
+            file.write(json.dumps(record(moment)) + "\n")
+            file.flush()
+
+        yield write
+
+
+@contextmanager
+def _live() -> Iterator[Observer]:
+    last = 0.0
+
+    def update(moment: Round) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            print(f"\r\x1b[K{line(moment)}", end="", file=sys.stderr, flush=True)
+
+    yield update
+    print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def line(moment: Round) -> str:
+    """The state of the loop in one line."""
+    return (
+        f"round {moment.number}  disjunct {moment.disjunct}  ReLUs kept {sum(moment.kept)} of {sum(moment.unstable)} "
+        f"unstable  open boxes {moment.open_boxes}  {moment.left:.0f} s left"
+    )
+
+
+def record(moment: Round) -> dict[str, Any]:
+    """The round as one line of a trace."""
+    return {
+        "round": moment.number,
+        "disjunct": moment.disjunct,
+        "kept_per_layer": list(moment.kept),
+        "unstable_per_layer": list(moment.unstable),
+        "answer": moment.answer,
+        "seconds": round(moment.seconds, 6),
+        "deviation": moment.deviation,
+        "bound": moment.bound if math.isfinite(moment.bound) else None,
+        "box": {"lower": moment.box.lower.tolist(), "upper": moment.box.upper.tolist()},
+        "open_boxes": moment.open_boxes,
+        "left": round(moment.left, 3),
+    }
+
+
+def read_trace(path: Path) -> list[dict[str, Any]]:
+    """The records of a trace file."""
+    try:
+        return [json.loads(text) for text in path.read_text().splitlines() if text.strip()]
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
+        raise InputError(f"{path} is no trace: {problem}") from problem

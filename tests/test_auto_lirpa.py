@@ -1,0 +1,103 @@
+"""auto_LiRPA: its bounds against ours and against the truth, and the chain that it is given."""
+
+import numpy as np
+import pytest
+from cases import random_case
+from test_milp import relationals
+from test_relational import solution_at
+
+from ginnacer_verify.adapters.auto_lirpa import METHODS, AutoLirpaBackend, lirpa_bounds
+from ginnacer_verify.bounds import interval_bounds, linear_bounds
+from ginnacer_verify.emit.chain import SHIFT, chain
+from ginnacer_verify.errors import InputError
+from ginnacer_verify.network import Network
+from ginnacer_verify.query import Unknown, Unsat
+from ginnacer_verify.refine import exact
+
+OPEN = [seed for seed in range(60) if relationals(seed)][:10]
+
+
+@pytest.fixture(autouse=True)
+def _library() -> None:
+    pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("seed", OPEN)
+def test_a_chain_says_what_the_query_says(seed: int) -> None:
+    """At a run of the network, with each e as far below the line as the run lies, the chain gives the unsafe rows."""
+    for relational in relationals(seed):
+        for kept in ((), exact(relational)[::2], exact(relational)):
+            query = relational.query(kept)
+            emitted, base, relus = chain(query), relational.base, relational.base.relus
+            relaxed = [i for i in range(len(relus)) if i not in {shared.members[0] for shared in kept}]
+            for x in relational.box.sample(np.random.default_rng(seed), 20):
+                z = solution_at(relational, x)
+                y = base.pre_activations(z)
+                line = relus.upper * (y - relus.lower) / (relus.upper - relus.lower) + relus.slack
+                below = (line - z[base.free :])[relaxed]
+                point = np.concatenate([z[: base.free] - base.box.lower, below]) + SHIFT
+                assert (point >= emitted.box.lower - 1e-9).all()
+                assert (point <= emitted.box.upper + 1e-9).all()
+                rows = base.unsafe.matrix @ z - base.unsafe.offset
+                assert Network(emitted.layers)(point) == pytest.approx(rows, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(0, 32, 4))
+def test_crown_and_fastlin_are_what_we_compute(seed: int) -> None:
+    """Where one hidden layer is unstable the two agree; the library does not intersect with intervals, we do."""
+    case = random_case(seed)
+    network, box = Network(case.network.layers[:2]), case.prop.boxes[0]
+    intervals = interval_bounds(network.layers, box)
+    for method, parallel in (("CROWN", False), ("FastLin", True)):
+        lower, upper = lirpa_bounds(network.layers, box, method)
+        ours = linear_bounds(network.layers, box, parallel=parallel)
+        assert ours.lower[-1] == pytest.approx(np.maximum(lower, intervals.lower[-1]), abs=1e-9)
+        assert ours.upper[-1] == pytest.approx(np.minimum(upper, intervals.upper[-1]), abs=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bounds_hold_at_samples(method: str) -> None:
+    for seed in range(6):
+        case = random_case(seed)
+        box = case.prop.boxes[0]
+        lower, upper = lirpa_bounds(case.network.layers, box, method)
+        y = case.network(box.sample(np.random.default_rng(seed), 300))
+        assert (y >= lower - 1e-9).all()
+        assert (y <= upper + 1e-9).all()
+
+
+def test_alpha_crown_is_tighter() -> None:
+    gains = []
+    for seed in OPEN[:4]:
+        case = random_case(seed)
+        plain, _ = lirpa_bounds(case.network.layers, case.prop.boxes[0], "CROWN")
+        better, _ = lirpa_bounds(case.network.layers, case.prop.boxes[0], "alpha-CROWN")
+        gains.append(float((better - plain).max()))
+    assert max(gains) > 0.01
+
+
+def test_it_proves_some_never_wrongly_and_else_says_so() -> None:
+    backend, proved = AutoLirpaBackend(), 0
+    for seed in range(14):
+        case = random_case(seed)
+        for relational in relationals(seed):
+            answer = backend.solve(relational.query(exact(relational)), timeout=30)
+            if isinstance(answer, Unsat):
+                proved += 1
+                assert case.expected == "unsat"
+            else:
+                assert isinstance(answer, Unknown)
+                assert answer.reason
+    assert proved > 0
+
+
+def test_a_timeout_of_zero_is_unknown() -> None:
+    answer = AutoLirpaBackend().solve(relationals(OPEN[0])[0].query(), timeout=0)
+    assert isinstance(answer, Unknown)
+    assert answer.timeout
+
+
+def test_an_unknown_method_is_refused() -> None:
+    case = random_case(0)
+    with pytest.raises(InputError, match="alpha-CROWN"):
+        lirpa_bounds(case.network.layers, case.prop.boxes[0], "magic")

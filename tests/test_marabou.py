@@ -1,0 +1,199 @@
+"""Marabou: the functional form, the child process, and every way in which it can fail."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import random_case
+from test_milp import relationals
+from test_relational import solution_at
+
+from ginnacer_verify.adapters.marabou import MarabouBackend
+from ginnacer_verify.emit.marabou import FunctionalForm, functional_form, live_query, save_ipq
+from ginnacer_verify.query import Query, Sat, Unknown, Unsat
+from ginnacer_verify.refine import exact, ginnacer
+from ginnacer_verify.relational import Relational
+
+OPEN = [seed for seed in range(60) if relationals(seed)][:12]
+
+
+def child(code: str) -> tuple[str, ...]:
+    """A stand-in for the child process."""
+    return sys.executable, "-c", code
+
+
+def query_of(seed: int = OPEN[0]) -> Query:
+    relational = relationals(seed)[0]
+    return relational.query(exact(relational))
+
+
+def values_of(form: FunctionalForm, relational: Relational, z: np.ndarray, query: Query) -> np.ndarray:
+    """A value for every variable of the form, found by going through its equations in order."""
+    values = np.full(len(form.lower), np.nan)
+    values[form.z] = z
+    pre = relational.base.pre_activations(z)
+    values[form.z[relational.base.free :] - 1] = pre
+    for equation in form.equations:
+        unknown = [k for k, v in enumerate(equation.variables) if np.isnan(values[v])]
+        if equation.kind == "EQ" and len(unknown) == 1:
+            known = [k for k in range(len(equation.variables)) if k != unknown[0]]
+            rest = equation.coefficients[known] @ values[equation.variables[known]]
+            values[equation.variables[unknown[0]]] = (equation.scalar - rest) / equation.coefficients[unknown[0]]
+    for before, after in form.relus:
+        values[after] = max(values[before], 0.0) if np.isnan(values[after]) else values[after]
+    return values
+
+
+@pytest.mark.parametrize("seed", OPEN)
+def test_every_run_satisfies_the_form(seed: int) -> None:
+    """Each concrete run gives values within all bounds, equations and ReLUs of the form, except the unsafe rows."""
+    for relational in relationals(seed):
+        for kept in ((), exact(relational), ginnacer(relational)):
+            query = relational.query(kept)
+            form = functional_form(query)
+            for x in relational.box.sample(np.random.default_rng(seed), 20):
+                values = values_of(form, relational, solution_at(relational, x), query)
+                assert not np.isnan(values).any()
+                inner = np.arange(len(values)) < form.outputs.start
+                assert (values >= form.lower - 1e-9).all()
+                assert (values[inner] <= form.upper[inner] + 1e-9).all()
+                for equation in form.equations:
+                    left = equation.coefficients @ values[equation.variables]
+                    assert left <= equation.scalar + 1e-9
+                    assert equation.kind == "LE" or left >= equation.scalar - 1e-9
+                for before, after in form.relus:
+                    assert values[after] == pytest.approx(max(values[before], 0.0), abs=1e-6)
+
+
+def test_the_form_is_functional() -> None:
+    """Every variable is an input or defined by one equation or ReLU from earlier ones, which Marabou insists on."""
+    relational = relationals(OPEN[0])[0]
+    for kept in ((), ginnacer(relational), exact(relational)):
+        form = functional_form(relational.query(kept))
+        defined = set(range(form.inputs))
+        for equation in form.equations:
+            if equation.kind == "EQ":
+                new = set(equation.variables.tolist()) - defined - {after for _, after in form.relus}
+                assert len(new) == 1
+                defined |= new
+        assert defined | {after for _, after in form.relus} == set(range(len(form.lower)))
+
+
+def test_a_saved_query_is_the_live_one(tmp_path: Path) -> None:
+    core = pytest.importorskip("maraboupy.MarabouCore")
+    for seed in OPEN[:4]:
+        query = query_of(seed)
+        save_ipq(query, tmp_path / "query.ipq")
+        options = core.Options()
+        options._verbosity = 0
+        saved = core.solve(core.loadQuery(str(tmp_path / "query.ipq")), options, "")[0]
+        live = core.solve(live_query(functional_form(query)), options, "")[0]
+        assert saved == live
+        assert saved in {"sat", "unsat"}
+
+
+def test_the_child_stays_and_answers_again() -> None:
+    pytest.importorskip("maraboupy")
+    backend = MarabouBackend()
+    first = backend.solve(query_of(), timeout=20)
+    process = backend._child
+    assert type(backend.solve(query_of(), timeout=20)) is type(first)
+    assert backend._child is process
+    backend.close()
+
+
+def test_killing_the_child_is_unknown_and_the_next_query_works() -> None:
+    pytest.importorskip("maraboupy")
+    backend = MarabouBackend()
+    first = backend.solve(query_of(), timeout=20)
+    assert backend._child
+    os.kill(backend._child.pid, signal.SIGKILL)
+    backend._child.wait()
+    answer = backend.solve(query_of(), timeout=20)
+    assert isinstance(answer, Unknown)
+    assert "without an answer" in answer.reason
+    assert type(backend.solve(query_of(), timeout=20)) is type(first)
+    backend.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import sys; sys.exit(3)", "without an answer"),
+        ("import sys; sys.stdin.buffer.read(8); sys.stdout.write('unsat'); sys.stdout.flush()", "without an answer"),
+        ("import os; os.abort()", "without an answer"),
+        ("import sys, struct; sys.stdin.buffer.read(8); w = sys.stdout.buffer; b = b'UNSAT'; "
+         "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "without an answer"),
+        ("import sys, struct; sys.stdin.buffer.read(8); w = sys.stdout.buffer; b = b'{\"word\": \"UNSAT\"}'; "
+         "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "'UNSAT'"),
+        ("import sys, struct; sys.stdin.buffer.read(8); w = sys.stdout.buffer; b = b'{\"word\": \"sat\", \"z\": [1]}'; "
+         "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "that is none"),
+        ("import sys, struct; sys.stdin.buffer.read(8); w = sys.stdout.buffer; b = b'[]'; "
+         "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "without an answer"),
+    ],
+)  # fmt: skip
+def test_garbage_from_the_child_is_unknown(code: str, reason: str) -> None:
+    backend = MarabouBackend(command=child(code))
+    answer = backend.solve(query_of(), timeout=20)
+    assert isinstance(answer, Unknown)
+    assert reason in answer.reason
+    backend.close()
+
+
+def test_a_child_that_hangs_is_killed_in_time() -> None:
+    backend = MarabouBackend(command=child("import time; time.sleep(60)"))
+    start = time.monotonic()
+    answer = backend.solve(query_of(), timeout=0.5)
+    assert isinstance(answer, Unknown)
+    assert answer.timeout
+    assert time.monotonic() - start < 1.5
+    assert backend._child is None
+
+
+def test_too_little_memory_is_unknown() -> None:
+    pytest.importorskip("maraboupy")
+    backend = MarabouBackend(memory=60 << 20)
+    assert isinstance(backend.solve(query_of(), timeout=20), Unknown)
+    backend.close()
+
+
+def test_a_timeout_of_zero_starts_no_child() -> None:
+    backend = MarabouBackend(command=child("raise SystemExit(1)"))
+    answer = backend.solve(query_of(), timeout=0)
+    assert isinstance(answer, Unknown)
+    assert answer.timeout
+    assert backend._child is None
+
+
+def test_witnesses_satisfy_the_query() -> None:
+    pytest.importorskip("maraboupy")
+    backend, found = MarabouBackend(), 0
+    for seed in OPEN:
+        for relational in relationals(seed):
+            for kept in ((), ginnacer(relational), exact(relational)):
+                query = relational.query(kept)
+                answer = backend.solve(query, timeout=20)
+                assert isinstance(answer, Sat | Unsat)
+                if isinstance(answer, Sat):
+                    found += 1
+                    assert query.violation(answer.z) <= 1e-5
+    assert found > 5
+    backend.close()
+
+
+def test_the_module_imports_without_the_solver() -> None:
+    code = (
+        "import sys; sys.modules['maraboupy'] = None; "
+        "from ginnacer_verify.adapters.marabou import MarabouBackend; MarabouBackend()"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_cases_have_open_disjuncts() -> None:
+    assert len(OPEN) == 12
+    assert random_case(OPEN[0]).network.relus > 0

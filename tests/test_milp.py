@@ -1,0 +1,125 @@
+"""The query as an LP and as a MILP: blocks, MPS text, safe bounds, and both HiGHS backends on hard corners."""
+
+import numpy as np
+import pytest
+from cases import box_of, one_disjunct, random_case
+from scipy.sparse import csr_array
+
+from ginnacer_verify.adapters.highs import HighsBackend
+from ginnacer_verify.adapters.milp import MilpBackend
+from ginnacer_verify.emit.milp import excess_column, milp_blocks, to_mps
+from ginnacer_verify.network import Network
+from ginnacer_verify.parts import Bounded, Part, parts
+from ginnacer_verify.query import Sat, Unknown, Unsat
+from ginnacer_verify.refine import exact, ginnacer
+from ginnacer_verify.relational import Relational
+from ginnacer_verify.safe_bound import safe_bound
+
+
+def relationals(seed: int) -> list[Relational]:
+    case = random_case(seed)
+    bounded = [Bounded.of(case.network, case.prop, part) for part in parts(case.prop)]
+    return [b.relational(case.prop, number) for b in bounded for number in b.open_disjuncts]
+
+
+OPEN = [seed for seed in range(60) if relationals(seed)][:16]
+
+
+@pytest.mark.parametrize("seed", OPEN)
+def test_mps_is_read_by_a_solver_and_says_the_same(seed: int, tmp_path: object) -> None:
+    import highspy
+
+    for relational in relationals(seed):
+        for kept in (exact(relational), ginnacer(relational)):
+            query = relational.query(kept)
+            file = f"{tmp_path}/query.mps"
+            with open(file, "w") as out:
+                out.write(to_mps(query))
+            model = highspy.Highs()
+            model.setOptionValue("output_flag", False)
+            assert model.readModel(file) == highspy.HighsStatus.kOk
+            model.run()
+            answer = MilpBackend().solve(query, timeout=10)
+            assert (model.getModelStatus().name == "kInfeasible") == isinstance(answer, Unsat)
+            integers = sum(bool(block.integer.any()) for block in milp_blocks(query))
+            assert integers <= len(kept)
+
+
+@pytest.mark.parametrize("seed", OPEN)
+def test_solutions_are_solutions_and_both_ways_agree(seed: int) -> None:
+    for relational in relationals(seed):
+        for kept in ((), exact(relational), ginnacer(relational)):
+            query = relational.query(kept)
+            answers = [HighsBackend().solve(query, timeout=10), MilpBackend().solve(query, timeout=10)]
+            assert len({type(answer) for answer in answers}) == 1
+            assert not isinstance(answers[0], Unknown)
+            for answer in answers:
+                if isinstance(answer, Sat):
+                    assert query.violation(answer.z) <= 1e-6
+
+
+@pytest.mark.parametrize("seed", OPEN)
+def test_a_living_model_answers_as_a_fresh_one(seed: int) -> None:
+    """Subsets are added one by one to one backend; each answer is that of a new backend."""
+    for relational in relationals(seed):
+        living, kept = HighsBackend(), (*ginnacer(relational), *exact(relational))
+        for count in range(len(kept) + 1):
+            query = relational.query(kept[:count])
+            assert type(living.solve(query, timeout=10)) is type(HighsBackend().solve(query, timeout=10))
+
+
+def test_a_query_that_is_no_extension_starts_again() -> None:
+    relational = relationals(OPEN[0])[0]
+    backend = HighsBackend()
+    whole = backend.solve(relational.query(exact(relational)), timeout=10)
+    backend.solve(relational.query(), timeout=10)
+    assert type(backend.solve(relational.query(exact(relational)), timeout=10)) is type(whole)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_safe_bound_is_below_the_optimum_for_any_multipliers(seed: int) -> None:
+    """min c v over a box and rows: a bound from random multipliers must not exceed the value of any feasible point."""
+    random = np.random.default_rng(seed)
+    rows = csr_array(random.integers(-3, 4, (4, 3)).astype(float))
+    lower, upper = -random.random(3), random.random(3)
+    point = lower + random.random(3) * (upper - lower)
+    values = rows @ point
+    low, high = values - random.random(4), np.where(random.random(4) < 0.3, np.inf, values + random.random(4))
+    cost = random.normal(size=3)
+    for _ in range(50):
+        multipliers = random.normal(size=4)
+        assert safe_bound(cost, rows, (low, high), (lower, upper), multipliers) <= cost @ point
+
+
+def test_safe_bound_reaches_the_optimum() -> None:
+    """min v1 + v2 with v1 + 2 v2 >= 2 on [0, 1]^2 is 1, and the multiplier 1/2 proves it."""
+    rows = csr_array(np.array([[1.0, 2.0]]))
+    ends = np.zeros(2), np.ones(2)
+    found = safe_bound(np.ones(2), rows, (np.array([2.0]), np.array([np.inf])), ends, np.array([0.5]))
+    assert found == pytest.approx(1.0, abs=1e-12)
+    assert found <= 1.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_safe_bound_of_nonsense_proves_nothing(bad: float) -> None:
+    rows = csr_array(np.array([[1.0]]))
+    found = safe_bound(np.ones(1), rows, (np.array([0.0]), np.array([1.0])), (np.zeros(1), np.ones(1)), np.array([bad]))
+    assert found == -np.inf
+
+
+def test_a_solver_that_claims_too_much_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS says infeasible where there is a solution: without a certificate of our own that is no Unsat."""
+    box = box_of([-1.0], [1.0])
+    prop = one_disjunct(box, [[1.0]], [0.5])
+    network = Network.from_arrays(([[1.0]], [0.0]), ([[1.0]], [0.0]))
+    relational = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0)
+    backend = HighsBackend()
+    monkeypatch.setattr("ginnacer_verify.adapters.highs._Program.run", lambda *_: "kInfeasible")
+    monkeypatch.setattr(backend, "_open", [{}])
+    assert isinstance(backend.solve(relational.query(), timeout=5), Unknown)
+
+
+def test_the_excess_is_the_objective() -> None:
+    relational = relationals(OPEN[0])[0]
+    first = next(iter(milp_blocks(relational.query())))
+    assert first.upper[excess_column(relational.base)] == 0.0
