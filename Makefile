@@ -8,7 +8,14 @@ WORKERS ?= 2
 .PHONY: demo test check clean
 
 demo: .venv/core.done
-	.venv/bin/ginnacer demo
+	@mkdir -p demo
+	@echo; echo "1. An intruder comes head-on: does the network ever choose to do nothing? (The first run compiles the engine.)"
+	.venv/bin/ginnacer verify vnnlib/advisory/advisory_25x4.onnx vnnlib/advisory/prop_03.vnnlib
+	@echo; echo "2. A property that fails, and its counterexample replayed on the original network"
+	.venv/bin/ginnacer verify vnnlib/advisory/advisory_25x4.onnx vnnlib/advisory/prop_02.vnnlib --witness demo/counterexample.txt
+	.venv/bin/ginnacer replay vnnlib/advisory/advisory_25x4.onnx vnnlib/advisory/prop_02.vnnlib demo/counterexample.txt
+	@echo; echo "3. A digit that stays what it is, proved by abstraction and refinement with HiGHS"
+	.venv/bin/ginnacer verify vnnlib/digits/digits_32x2.onnx vnnlib/digits/image_188_0.1.vnnlib --trace demo/trace.jsonl
 
 test: .venv/all.done
 	.venv/bin/python -m pytest -n $(WORKERS) $(TESTS)

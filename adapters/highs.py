@@ -40,6 +40,7 @@ class HighsBackend:
 
     name = "highs"
     requires = ("highspy",)
+    install = "pip install highspy"
     complete = True
 
     def __init__(self) -> None:

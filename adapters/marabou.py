@@ -10,6 +10,7 @@ import math
 import os
 import pickle
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -43,6 +44,7 @@ class MarabouBackend:
 
     name = "marabou"
     requires = ("maraboupy",)
+    install = "pip install 'ginnacer-verify[marabou]' (wheels up to Python 3.11)"
     complete = True
 
     def __init__(self, *, memory: int = MEMORY, command: tuple[str, ...] = COMMAND) -> None:
@@ -140,7 +142,9 @@ def serve(memory: int) -> None:
     os.dup2(silence, 1)  # Marabou prints; our answers have a channel of their own
     while head := requests.read(LENGTH.size):
         form, seconds = pickle.loads(requests.read(LENGTH.unpack(head)[0]))
+        signal.alarm(seconds + 5)  # ends this process even inside of Marabou, should nobody be left to kill it
         reply = json.dumps(run(form, seconds)).encode()
+        signal.alarm(0)
         replies.write(LENGTH.pack(len(reply)) + reply)
         replies.flush()
 

@@ -28,6 +28,7 @@ class MilpBackend:
 
     name = "milp"
     requires = ("highspy",)
+    install = "pip install highspy"
     complete = True
 
     def solve(self, query: Query, *, timeout: float) -> Answer:

@@ -25,7 +25,9 @@ class Backend(Protocol):
 
     name: str
     requires: tuple[str, ...]
-    """Packages that must be installed."""
+    """Packages that must be installed, the solver's own first."""
+    install: str
+    """The command that installs them."""
     complete: bool
     """Whether, given time, it answers every query."""
 
@@ -60,13 +62,23 @@ def backend_class(name: str) -> Callable[[], Backend]:
     return ours
 
 
+def packages(name: str) -> tuple[str, ...]:
+    """The packages that a backend needs."""
+    return tuple(getattr(backend_class(name), "requires", ()))
+
+
 def missing(name: str) -> tuple[str, ...]:
-    """The packages that a backend needs and that are not installed."""
-    return tuple(package for package in getattr(backend_class(name), "requires", ()) if find_spec(package) is None)
+    """Those of them that are not installed."""
+    return tuple(package for package in packages(name) if find_spec(package) is None)
+
+
+def install_command(name: str) -> str:
+    """How to get them."""
+    return str(getattr(backend_class(name), "install", f"pip install {' '.join(packages(name))}"))
 
 
 def get_backend(name: str) -> Backend:
     """A backend that is ready to solve."""
     if absent := missing(name):
-        raise BackendUnavailable(f"backend {name!r} needs {', '.join(absent)}: install ginnacer-verify[{name}]")
+        raise BackendUnavailable(f"backend {name!r} needs {', '.join(absent)}: {install_command(name)}")
     return backend_class(name)()

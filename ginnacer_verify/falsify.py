@@ -4,6 +4,7 @@ It only proposes points; each is judged by replay before anything is believed.""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from ginnacer_verify.properties.property import Disjunct
 from ginnacer_verify.replay import Counterexample, Judge, settle
 
 STEPS = 40
+LATTICE = 10_000
+"""So many points are looked at before the first step."""
 HOPEFUL = 1e-4
 """Points whose excess in float64 is above this, relative to the offset, are not worth a replay in float32."""
 
@@ -67,6 +70,22 @@ def starts(box: Box, random: np.random.Generator, count: int) -> Array:
     return points
 
 
+def lattice(box: Box) -> Array:
+    """All points with each varying input at an end or in the middle, if those are few: many extremes lie there."""
+    varying = list(box.varying)
+    if 3 ** len(varying) > LATTICE:
+        return np.zeros((0, box.inputs))
+    ends = [(box.lower[i], box.middle[i], box.upper[i]) for i in varying]
+    points = np.tile(box.lower, (3 ** len(varying), 1))
+    points[:, varying] = np.array(list(product(*ends))).reshape(len(points), len(varying))
+    return points
+
+
+def best(network: Network, goal: Goal, points: Array, count: int) -> Array:
+    """The points that come nearest to being unsafe."""
+    return points[np.argsort(goal.excess(network(points)), kind="stable")[:count]]
+
+
 def descend(network: Network, goal: Goal, box: Box, x: Array, deadline: Deadline) -> Iterator[Array]:
     """Signed gradient steps that shrink; yields the whole batch whenever its best excess may be unsafe, and last."""
     x = inside(x, goal.disjunct, box)
@@ -113,7 +132,8 @@ def falsify(
         if deadline.passed:
             return None
         if not disjunct.box.is_empty:
-            points = starts(disjunct.box, random, restarts)
+            nearest = best(judge.network, Goal.of(disjunct), lattice(disjunct.box), restarts)
+            points = np.concatenate([nearest, starts(disjunct.box, random, restarts)])
             if found := attack(judge, disjunct, disjunct.box, points, deadline):
                 return found
     return None

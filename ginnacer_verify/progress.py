@@ -4,16 +4,32 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from ginnacer_verify.cegar import Observer, Round
+from ginnacer_verify.cegar import Round
 from ginnacer_verify.errors import InputError
 
 EVERY = 0.1
 """Seconds between two updates of the live line."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the native engine has come; `unstable` is the largest average of a batch."""
+
+    boxes: int
+    open_boxes: int
+    unstable: int
+    open_disjuncts: int
+    left: float
+
+
+Moment: TypeAlias = Round | Progress
+Observer: TypeAlias = Callable[[Moment], None]
 
 
 @contextmanager
@@ -36,7 +52,7 @@ def _trace(path: Path) -> Iterator[Observer]:
         raise InputError(f"the trace {path} cannot be written: {problem.strerror}") from problem
     with file:
 
-        def write(moment: Round) -> None:
+        def write(moment: Moment) -> None:
             file.write(json.dumps(record(moment)) + "\n")
             file.flush()
 
@@ -47,7 +63,7 @@ def _trace(path: Path) -> Iterator[Observer]:
 def _live() -> Iterator[Observer]:
     last = 0.0
 
-    def update(moment: Round) -> None:
+    def update(moment: Moment) -> None:
         nonlocal last
         if time.monotonic() - last >= EVERY:
             last = time.monotonic()
@@ -57,16 +73,23 @@ def _live() -> Iterator[Observer]:
     print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def line(moment: Round) -> str:
-    """The state of the loop in one line."""
+def line(moment: Moment) -> str:
+    """The state of a run in one line."""
+    if isinstance(moment, Progress):
+        return (
+            f"native  {moment.boxes} boxes, {moment.open_boxes} open in {moment.open_disjuncts} disjuncts  "
+            f"{moment.unstable} unstable ReLUs  {moment.left:.0f} s left"
+        )
     return (
         f"round {moment.number}  disjunct {moment.disjunct}  ReLUs kept {sum(moment.kept)} of {sum(moment.unstable)} "
         f"unstable  open boxes {moment.open_boxes}  {moment.left:.0f} s left"
     )
 
 
-def record(moment: Round) -> dict[str, Any]:
-    """The round as one line of a trace."""
+def record(moment: Moment) -> dict[str, Any]:
+    """A round of the loop, or a batch of the native engine, as one line of a trace."""
+    if isinstance(moment, Progress):
+        return asdict(moment)
     return {
         "round": moment.number,
         "disjunct": moment.disjunct,

@@ -14,6 +14,7 @@ class Statistics:
 
     seconds: float = 0.0
     engine: str = ""
+    rule: str = ""
     rounds: int = 0
     boxes: int = 0
     total: int = 0

@@ -106,12 +106,14 @@ class Variable:
 class Property:
     """A union of disjuncts, over a network with the variables `x` and `y`.
 
-    `version` is the VNN-LIB version of the text it came from: witnesses are written in the same one."""
+    `version` is the VNN-LIB version of the text it came from: witnesses are written in the same one. `network` is the
+    name under which such a text speaks of the network; VNN-LIB 1.0 gives it none."""
 
     disjuncts: tuple[Disjunct, ...]
     x: Variable
     y: Variable
     version: str = field(default="1.0")
+    network: str = ""
 
     def __post_init__(self) -> None:
         for disjunct in self.disjuncts:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ginnacer_verify.errors import UnsupportedProperty, VnnlibSyntaxError
@@ -41,7 +41,7 @@ def parse_vnnlib2(text: str, source: str) -> Property:
     try:
         asserted = [reader.formula(assertion.expr) for assertion in query.assertions]
         reader.line = 0  # what is wrong from here on is not the fault of a single line
-        return property_of(conjunction(asserted), reader.x, reader.y, "2.0")
+        return replace(property_of(conjunction(asserted), reader.x, reader.y, "2.0"), network=query.networks[0].name)
     except VnnlibSyntaxError as error:
         raise VnnlibSyntaxError(error.problem, source=source, line=reader.line, hint=error.hint) from None
     except UnsupportedProperty as error:

@@ -88,7 +88,7 @@ def test_garbage_is_unknown(garbage: list[float]) -> None:
 
 def test_something_else_than_an_answer_is_a_fault() -> None:
     with pytest.raises(TypeError, match="scripted answered"):
-        verify(*pair(twisted(-1.1)), backend=Scripted([lambda query: "UNSAT"]), restarts=0)  # type: ignore[list-item]
+        verify(*pair(twisted(-1.1)), backend=Scripted([lambda query: "UNSAT"]), restarts=0)  # type: ignore[list-item,return-value]
 
 
 def test_one_undecided_disjunct_leaves_the_property_undecided() -> None:

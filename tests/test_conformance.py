@@ -16,9 +16,9 @@ from ginnacer_verify.verdict import Undecided, Violated
 NETWORKS, CHUNK = 1000, 50
 TOLERANCE = 1e-5
 """How far a witness may break its query: Marabou promises no more."""
-ENDLESS = {"corners missed", "two boxes", "three disjuncts, the middle one reached"}
-"""Marabou 2.0.0 tightens bounds without end on these (four ReLUs whose inputs are each other's negatives), with every
-setting that we tried: it may run out of time there, but must not be wrong."""
+ENDLESS = {"corners missed", "two boxes", "three disjuncts, the middle one reached", "random 262"}
+"""Marabou 2.0.0's local search (performDeepSoILocalSearch) does not end on these, nor heed its own timeout, also when
+it is given the plain network; no setting helps. It may run out of time there, but must not be wrong."""
 NAMES = backend_names()
 COMPLETE = [name for name in NAMES if backend_class(name).complete]  # type: ignore[attr-defined]
 
@@ -118,9 +118,12 @@ def test_random_networks_are_decided_as_by_enumeration(first: int) -> None:
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_at_the_boundary_nothing_is_wrong(first: int) -> None:
-    """The unsafe set begins at the exact least output or a rounding error beside it: unknown is allowed, not wrong."""
+    """The unsafe set begins at the exact least output or a rounding error beside it.
+
+    Unknown is allowed, and so is a counterexample that exists in the network's float32 only; a wrong unsat is not."""
     for seed in range(first, first + 50):
         case = random_case(seed, distances=(0.0, 1e-9, 1e-7))
-        for name in COMPLETE[:1]:
-            verdict = verify(case.network, case.prop, backend=available(name), timeout=60, restarts=0)
-            assert isinstance(verdict, Undecided) or verdict.word == case.expected, case.name
+        verdict = verify(case.network, case.prop, backend=available("highs"), timeout=60, restarts=0)
+        assert case.expected == "unsat" or verdict.word != "unsat", case.name
+        if isinstance(verdict, Violated):
+            assert case.prop.is_unsafe_at(verdict.counterexample.x, verdict.counterexample.y), case.name

@@ -6,7 +6,7 @@ import platform
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from ginnacer_verify.backend import backend_class, backend_names, get_backend, missing
+from ginnacer_verify.backend import backend_names, get_backend, install_command, missing, packages
 from ginnacer_verify.commands.output import remark, show, table
 from ginnacer_verify.errors import GinnacerError
 from ginnacer_verify.version import __version__
@@ -33,8 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     remark(args, f"ginnacer-verify {__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
     findings = [_package(name) for name in CORE]
-    for name in backend_names():
-        findings.append(_backend(name, ask=not args.fast))
+    findings += [_backend(name, ask=not args.fast) for name in backend_names()]
     rows = [(finding.kind, finding.name, finding.version or "-", finding.state) for finding in findings]
     show(args, {"findings": [asdict(finding) for finding in findings]}, table(rows))
     return 0 if all(finding.found for finding in findings if finding.kind == "package") else 3
@@ -56,8 +55,8 @@ def _backend(name: str, *, ask: bool) -> Finding:
     """A backend's packages and, if asked for, its answer to a question with a known answer."""
     absent = missing(name)
     if absent:
-        return Finding(name, "backend", False, "", f"missing: {backend_class(name).install}")
-    found = _version(backend_class(name).requires[-1])
+        return Finding(name, "backend", False, "", f"missing: {install_command(name)}")
+    found = _version(packages(name)[0]) if packages(name) else ""
     return Finding(name, "backend", True, found, _question(name) if ask else "found")
 
 

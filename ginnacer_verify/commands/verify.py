@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ginnacer_verify.backend import backend_names
-from ginnacer_verify.cegar import verify
 from ginnacer_verify.commands.output import remark, show
+from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.loading import load
+from ginnacer_verify.portfolio import ENGINES, RESTARTS, verify
 from ginnacer_verify.progress import observer
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
@@ -17,42 +18,61 @@ from ginnacer_verify.refine import INITIAL, STRATEGIES
 from ginnacer_verify.verdict import Undecided, Verdict, Violated
 from ginnacer_verify.witness import witness_text
 
-HELP = "decide a property: unsat, sat with a counterexample, unknown or timeout"
+LOOP = ("backend", "initial", "refine", "per_round")
+"""Options of the loop, by their names in `verify`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or only the latter")
     parser.add_argument("--network", action="append", default=[], metavar="NAME=NET.onnx", help="standard way in")
-    parser.add_argument("--backend", choices=backend_names(), default="highs", help="the solver (default: highs)")
-    parser.add_argument("--initial", choices=list(INITIAL), default="relaxed", help="which ReLUs the first query keeps")
-    parser.add_argument("--refine", choices=list(STRATEGIES), default="split", help="how a query is refined")
-    parser.add_argument("--per-round", type=int, default=8, metavar="N", help="ReLUs to refine per round (default: 8)")
+    parser.add_argument("--engine", choices=ENGINES, default="auto", help="native, cegar (the loop), or what fits")
+    parser.add_argument("--threads", type=int, metavar="N", help="of the native engine (default: all cores)")
+    loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
+    loop.add_argument("--backend", choices=backend_names(), help="the solver (default: highs)")
+    loop.add_argument("--initial", choices=list(INITIAL), help="which ReLUs the first query keeps (default: relaxed)")
+    loop.add_argument("--refine", choices=list(STRATEGIES), help="how a query is refined (default: split)")
+    loop.add_argument("--per-round", type=int, metavar="N", help="ReLUs to refine per round (default: 8)")
     parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
     parser.add_argument("--seed", type=int, default=0, help="of everything that is random (default: 0)")
+    parser.add_argument("--no-attack", action="store_true", help="switch the falsifier off, to test the prover")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write one JSON line per round")
     parser.add_argument("--witness", type=Path, metavar="FILE", help="write the counterexample, if there is one")
 
 
 def run(args: argparse.Namespace) -> int:
+    deadline = Deadline.after(args.timeout)
     network_file, property_file = _files(args)
     prop = read_vnnlib(property_file)
+    _check_name(args, prop)
     network = load(network_file)
+    given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
+    engine = "cegar" if given and args.engine == "auto" else args.engine
     with observer(args.trace, live=not (args.quiet or args.json)) as observe:
         verdict = verify(
             network,
             prop,
-            timeout=args.timeout,
-            backend=args.backend,
-            initial=args.initial,
-            refine=args.refine,
-            per_round=args.per_round,
+            timeout=deadline.left,
+            engine=engine,
+            threads=args.threads,
             seed=args.seed,
+            restarts=0 if args.no_attack else RESTARTS,
             observe=observe,
+            **given,
         )
+    _show(args, prop, verdict)
     if args.witness and isinstance(verdict, Violated):
         args.witness.write_text(_witness(prop, verdict))
-    _show(args, prop, verdict)
+        remark(args, f"counterexample: {args.witness}")
+    if args.trace:
+        remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0
+
+
+def _check_name(args: argparse.Namespace, prop: Property) -> None:
+    """Refuse a network that is given under another name than the property speaks of."""
+    names = [text.split("=", 1)[0] for text in args.network]
+    if prop.network and names and names != [prop.network]:
+        raise InputError(f"the property speaks of network {prop.network!r}, not {', '.join(names)}")
 
 
 def _seconds(text: str) -> float:
@@ -99,6 +119,7 @@ def document(verdict: Verdict) -> dict[str, Any]:
         "reason": verdict.reason if isinstance(verdict, Undecided) else "",
         "seconds": round(numbers.seconds, 6),
         "engine": numbers.engine,
+        "rule": numbers.rule,
         "rounds": numbers.rounds,
         "boxes": numbers.boxes,
         "relus": {"total": numbers.total, "unstable": numbers.unstable, "kept": numbers.kept},

@@ -1,0 +1,407 @@
+"""The compiled part of the engine: bounds of one box, in time that grows with its unstable ReLUs.
+
+On a box with centroid c and radius r every value of the network is written as an affine function
+
+    row = [constant, e_1 .. e_d, s_1 .. s_U],    x = c + r * e with |e| <= 1,  s_j = the output of unstable ReLU j,
+
+so stable neurons cost nothing: inactive ones are left out, active ones are composed with the next layer. A bound of a
+row eliminates s_U, ..., s_1 in turn by one line of each ReLU (the slope of the lower one is the ICF's, 0 or 1, at
+first). That is backward linear propagation; only the bookkeeping differs.
+
+Every value that decides something is moved by `Net.error`, a bound on the rounding of everything before it
+(`ginnacer_verify.engine.problem`). The compiled code is kept on disk, so it is compiled once per machine.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ginnacer_verify.network import Array
+
+OPEN, PROVED = 0, 1
+
+
+class Net(NamedTuple):
+    """A folded network: `sizes[k]` values enter layer k; its weights and biases start at `weights[k]`, `biases[k]`."""
+
+    sizes: NDArray[np.int64]
+    weights: NDArray[np.int64]
+    biases: NDArray[np.int64]
+    weight: Array
+    bias: Array
+    error: Array
+
+
+class Memory(NamedTuple):
+    """Working memory of one thread, made once for all of its boxes."""
+
+    before: Array  # rows of the layer before, one per neuron
+    rows: Array  # rows of the layer at hand
+    unstable: Array  # rows of the unstable ReLUs, all layers
+    known: NDArray[np.int64]  # how many unstable ReLUs lie in the layers before each of them
+    lower: Array  # per unstable ReLU: its interval,
+    upper: Array
+    slope: Array  # the slope of its upper line,
+    line: Array  # and of its lower line
+    chosen: Array  # the lower slopes under optimisation
+    work: Array  # the row under elimination
+    coefficients: Array  # what each unstable ReLU's coefficient was when it was eliminated
+    solution: Array  # the value of each unstable ReLU at the minimum of a bound
+    spread: Array  # per neuron: how far each input moves it
+    reach: Array  # the same per unstable ReLU
+    planes: Array  # per property row, and their combination last: constant and slopes of its best bound
+    blame: Array  # the coefficients that belong to each plane
+    mixture: Array  # the weights of the rows in their combination
+    values: Array  # the rows' values at the minimum of the combination
+
+
+def memory(net: Net) -> Memory:
+    """Working memory for the given network."""
+    inputs, rows = int(net.sizes[0]), int(net.sizes[-1])
+    relus, widest = int(net.sizes[1:-1].sum()), int(net.sizes.max())
+    width = 1 + inputs + relus
+    return Memory(
+        before=np.zeros((widest, width)),
+        rows=np.zeros((widest, width)),
+        unstable=np.zeros((relus, width)),
+        known=np.zeros(relus, dtype=np.int64),
+        lower=np.zeros(relus),
+        upper=np.zeros(relus),
+        slope=np.zeros(relus),
+        line=np.zeros(relus),
+        chosen=np.zeros(relus),
+        work=np.zeros(width),
+        coefficients=np.zeros(relus),
+        solution=np.zeros(relus),
+        spread=np.zeros((widest, inputs)),
+        reach=np.zeros((relus, inputs)),
+        planes=np.zeros((rows + 1, 1 + inputs)),
+        blame=np.zeros((rows + 1, relus)),
+        mixture=np.zeros(rows),
+        values=np.zeros(rows),
+    )
+
+
+def compiled(function: Any) -> Any:
+    """Compiled for the types it is first called with; the global interpreter lock is let go of."""
+    return njit(cache=True, nogil=True, fastmath={"contract"})(function)
+
+
+@compiled
+def eliminate(m, inputs, count, line):  # type: ignore[no-untyped-def]
+    """The lower bound of the row in `m.work`, whose unstable ReLUs are replaced by their lines, the last one first."""
+    work = m.work
+    for j in range(count - 1, -1, -1):
+        coefficient = work[1 + inputs + j]
+        m.coefficients[j] = coefficient
+        if coefficient > 0.0:
+            factor = coefficient * line[j]
+        else:
+            factor = coefficient * m.slope[j]
+            work[0] -= factor * m.lower[j]
+        if factor != 0.0:
+            for column in range(1 + inputs + m.known[j]):
+                work[column] += factor * m.unstable[j, column]
+    bound = work[0]
+    for column in range(1, 1 + inputs):
+        bound -= abs(work[column])
+    return bound
+
+
+@compiled
+def descend(m, inputs, count, step):  # type: ignore[no-untyped-def]
+    """Where the bound in `m.work` is attained, and each chosen slope one step towards a better bound.
+
+    The derivative of the bound by the slope of ReLU j is its coefficient, if positive, times its input there."""
+    for j in range(count):
+        y = at_corner(m.unstable[j], m.work, inputs)
+        for q in range(m.known[j]):
+            y += m.unstable[j, 1 + inputs + q] * m.solution[q]
+        if m.coefficients[j] > 0.0:
+            m.solution[j] = m.chosen[j] * y
+            m.chosen[j] = min(1.0, m.chosen[j] + step) if y > 0.0 else max(0.0, m.chosen[j] - step)
+        else:
+            m.solution[j] = m.slope[j] * (y - m.lower[j])
+
+
+@compiled
+def at_corner(row, plane, inputs):  # type: ignore[no-untyped-def]
+    """The part of a row without ReLUs, at the corner of the box where `plane` is least."""
+    value = row[0]
+    for column in range(1, 1 + inputs):
+        value += row[column] if plane[column] < 0.0 else -row[column]
+    return value
+
+
+@compiled
+def affine_rows(net, m, k, centroid, radius, lower, upper, first, settled, count):  # type: ignore[no-untyped-def]
+    """The rows of layer k that are not known to be inactive.
+
+    Neurons from `first` on are those of the layer before; `settled` unstable ReLUs lie before that layer, `count` up
+    to and including it."""
+    inputs, before = net.sizes[0], net.sizes[k]
+    for i in range(net.sizes[k + 1]):
+        if k < len(net.sizes) - 2 and upper[first + before * (k > 0) + i] <= 0.0:
+            continue
+        row = m.rows[i]
+        row[: 1 + inputs + count] = 0.0
+        row[0] = net.bias[net.biases[k] + i]
+        start = net.weights[k] + i * before
+        if k == 0:
+            for j in range(inputs):
+                row[0] += net.weight[start + j] * centroid[j]
+                row[1 + j] = net.weight[start + j] * radius[j]
+            continue
+        column = 1 + inputs + settled
+        for a in range(before):
+            if upper[first + a] <= 0.0:
+                continue
+            weight = net.weight[start + a]
+            if lower[first + a] >= 0.0:
+                for c in range(1 + inputs + settled):
+                    row[c] += weight * m.before[a, c]
+            else:
+                row[column] = weight
+                column += 1
+
+
+@compiled
+def tighten(m, i, inputs, count, error, lower, upper):  # type: ignore[no-untyped-def]
+    """Bounds of row i, by intervals and, if those leave it unstable, by elimination; the tighter of old and new."""
+    row = m.rows[i]
+    low = high = row[0]
+    for column in range(1, 1 + inputs):
+        m.spread[i, column - 1] = abs(row[column])
+        low -= abs(row[column])
+        high += abs(row[column])
+    for j in range(count):
+        coefficient = row[1 + inputs + j]
+        if coefficient > 0.0:
+            high += coefficient * m.upper[j]
+        else:
+            low += coefficient * m.upper[j]
+    low, high = max(lower, low - error), min(upper, high + error)
+    if count and low < 0.0 and high > 0.0:
+        m.spread[i] = 0.0
+        for sign in (1.0, -1.0):
+            for column in range(1 + inputs + count):
+                m.work[column] = sign * row[column]
+            bound = eliminate(m, inputs, count, m.line) - error
+            for column in range(1, 1 + inputs):
+                m.spread[i, column - 1] += abs(m.work[column])
+            if sign > 0.0:
+                low = max(low, bound)
+            else:
+                high = min(high, -bound)
+    return low, high
+
+
+@compiled
+def register(m, i, inputs, settled, count, low, high):  # type: ignore[no-untyped-def]
+    """Row i as unstable ReLU number `count`, with its two lines; the lower one has slope 1 if it is mostly active."""
+    m.unstable[count, : 1 + inputs + settled] = m.rows[i, : 1 + inputs + settled]
+    m.reach[count] = m.spread[i]
+    m.known[count] = settled
+    m.lower[count], m.upper[count] = low, high
+    m.slope[count] = high / (high - low)
+    m.line[count] = 1.0 if high > -low else 0.0
+
+
+@compiled
+def hidden_layers(net, m, centroid, radius, lower, upper):  # type: ignore[no-untyped-def]
+    """Tighten the bounds of all neurons, layer by layer; the property's rows are left in `m.rows`."""
+    inputs, layers = net.sizes[0], len(net.sizes) - 1
+    first = settled = count = 0
+    for k in range(layers):
+        affine_rows(net, m, k, centroid, radius, lower, upper, first, settled, count)
+        if k == layers - 1:
+            break
+        first += net.sizes[k] * (k > 0)
+        settled = count
+        for i in range(net.sizes[k + 1]):
+            n = first + i
+            if upper[n] > 0.0 and lower[n] < 0.0:
+                lower[n], upper[n] = tighten(m, i, inputs, settled, net.error[k], lower[n], upper[n])
+            if upper[n] > 0.0 and lower[n] < 0.0:
+                register(m, i, inputs, settled, count, lower[n], upper[n])
+                count += 1
+        for i in range(net.sizes[k + 1]):
+            m.before[i, : 1 + inputs + settled] = m.rows[i, : 1 + inputs + settled]
+    return count
+
+
+@compiled
+def keep_plane(m, number, inputs, count):  # type: ignore[no-untyped-def]
+    m.planes[number] = m.work[: 1 + inputs]
+    m.blame[number, :count] = m.coefficients[:count]
+
+
+@compiled
+def bound_rows(m, inputs, count, rows, steps):  # type: ignore[no-untyped-def]
+    """The best lower bound of each property row and its plane, with the lower slopes optimised for it.
+
+    Returns the number of the row with the largest bound, and that bound."""
+    nearest, largest = 0, -np.inf
+    for i in range(rows):
+        m.chosen[:count] = m.line[:count]
+        best, step = -np.inf, 0.5
+        for _ in range(steps + 1):
+            m.work[: 1 + inputs + count] = m.rows[i, : 1 + inputs + count]
+            bound = eliminate(m, inputs, count, m.chosen)
+            if bound > best:
+                best = bound
+                keep_plane(m, i, inputs, count)
+            descend(m, inputs, count, step)
+            step *= 0.6
+        if best > largest:
+            nearest, largest = i, best
+    return nearest, largest
+
+
+@compiled
+def bound_mixture(m, inputs, count, rows, steps):  # type: ignore[no-untyped-def]
+    """The best lower bound of a convex combination of the rows: above 0, they cannot all be at most 0.
+
+    Slopes and weights climb together; the derivative by a row's weight is its value where the bound is attained."""
+    m.mixture[:] = 1.0 / rows
+    m.chosen[:count] = m.line[:count]
+    best, step, scale = -np.inf, 0.5, 0.0
+    for _ in range(steps + 1):
+        m.work[: 1 + inputs + count] = 0.0
+        for i in range(rows):
+            for column in range(1 + inputs + count):
+                m.work[column] += m.mixture[i] * m.rows[i, column]
+        bound = eliminate(m, inputs, count, m.chosen)
+        if bound > best:
+            best = bound
+            keep_plane(m, rows, inputs, count)
+        descend(m, inputs, count, step)
+        for i in range(rows):
+            m.values[i] = at_corner(m.rows[i], m.work, inputs)
+            for j in range(count):
+                m.values[i] += m.rows[i, 1 + inputs + j] * m.solution[j]
+        scale = max(scale, np.abs(m.values).max()) if scale == 0.0 else scale
+        if scale > 0.0:
+            m.mixture[:] *= np.exp(3.0 * step * (m.values - m.values.max()) / scale)
+            m.mixture[:] /= m.mixture.sum()
+        step *= 0.8
+    return best
+
+
+@compiled
+def clip(m, inputs, planes, error, low, high):  # type: ignore[no-untyped-def]
+    """Shrink the box `low <= e <= high` to where no plane exceeds the error: elsewhere a row is positive.
+
+    False if nothing is left. Twice, because one plane's cut helps another."""
+    for _ in range(2):
+        for p in range(planes):
+            plane = m.planes[p]
+            least = plane[0]
+            for j in range(inputs):
+                least += min(plane[1 + j] * low[j], plane[1 + j] * high[j])
+            if least > error:
+                return False
+            for j in range(inputs):
+                slope = plane[1 + j]
+                rest = least - min(slope * low[j], slope * high[j])
+                if slope > 0.0:
+                    high[j] = min(high[j], (2.0 * error - rest) / slope + 1e-9)
+                elif slope < 0.0:
+                    low[j] = max(low[j], (2.0 * error - rest) / slope - 1e-9)
+                if low[j] > high[j]:
+                    return False
+                least = rest + min(slope * low[j], slope * high[j])
+    return True
+
+
+@compiled
+def widest(m, inputs, count, plane, low, high):  # type: ignore[no-untyped-def]
+    """The input whose halving should help most: its share in what the lines of unstable ReLUs give away (ten parts),
+    and in the movement of the plane (one part)."""
+    gain, loss = np.zeros(inputs), np.zeros(inputs)
+    for j in range(count):
+        coefficient = m.blame[plane, j]
+        if coefficient > 0.0:
+            given = coefficient * min(m.upper[j], -m.lower[j])
+        else:
+            given = coefficient * m.slope[j] * m.lower[j]
+        reach = m.reach[j].sum()
+        if reach > 0.0:
+            loss += given * m.reach[j] / reach
+    moved = np.abs(m.planes[plane, 1:])
+    if moved.sum() > 0.0:
+        gain += moved / moved.sum()
+    if loss.sum() > 0.0:
+        gain += 10.0 * loss / loss.sum()
+    return np.argmax(gain * (high - low))
+
+
+@compiled
+def bound_box(net, m, steps, low_x, high_x, lower, upper, point):  # type: ignore[no-untyped-def]
+    """Bound one box: (state, input to halve, largest bound, unstable ReLUs).
+
+    What is found is left in the arguments: the box shrunk to where it can be unsafe, tighter bounds of its neurons,
+    and the corner where its best bound is attained."""
+    inputs, rows = net.sizes[0], net.sizes[-1]
+    error = net.error[-1]
+    centroid = low_x + 0.5 * (high_x - low_x)
+    radius = np.maximum(high_x - centroid, centroid - low_x) * (1.0 + 1e-15)
+    count = hidden_layers(net, m, centroid, radius, lower, upper)
+    nearest, largest = bound_rows(m, inputs, count, rows, steps)
+    planes = rows
+    if largest <= error and rows > 1:
+        planes += 1
+        mixed = bound_mixture(m, inputs, count, rows, 2 * steps + 2)
+        if mixed > largest:
+            nearest, largest = rows, mixed
+    if largest > error:
+        return PROVED, 0, largest, count
+    low, high = -np.ones(inputs), np.ones(inputs)
+    if not clip(m, inputs, planes, error, low, high):
+        return PROVED, 0, largest, count
+    split = widest(m, inputs, count, nearest, low, high) if inputs else 0
+    for j in range(inputs):
+        point[j] = low_x[j] if m.planes[nearest, 1 + j] > 0.0 else high_x[j]
+        guard = 1e-15 * (abs(centroid[j]) + radius[j])
+        low_x[j] = max(low_x[j], centroid[j] + low[j] * radius[j] - guard)
+        high_x[j] = min(high_x[j], centroid[j] + high[j] * radius[j] + guard)
+    return OPEN, split, largest, count
+
+
+@compiled
+def worst_row(net, m, x):  # type: ignore[no-untyped-def]
+    """The largest property row at an input: at most 0 where it is unsafe. The rows of `m` serve as memory."""
+    m.before[: net.sizes[0], 0] = x
+    largest = -np.inf
+    for k in range(len(net.sizes) - 1):
+        for i in range(net.sizes[k + 1]):
+            value = net.bias[net.biases[k] + i]
+            for a in range(net.sizes[k]):
+                value += net.weight[net.weights[k] + i * net.sizes[k] + a] * m.before[a, 0]
+            m.rows[i, 0] = max(value, 0.0)
+            if k == len(net.sizes) - 2:
+                largest = max(largest, value)
+        m.before[: net.sizes[k + 1], 0] = m.rows[: net.sizes[k + 1], 0]
+    return largest
+
+
+@compiled
+def bound_boxes(net, m, steps, low_x, high_x, lower, upper, points, states, splits, bounds, slacks):  # type: ignore[no-untyped-def]
+    """`bound_box` for each row of the arguments; the corner or the centroid, whichever is worse, goes to `points`.
+
+    Returns the unstable ReLUs of all boxes together."""
+    unstable = 0
+    for b in range(len(states)):
+        states[b], splits[b], bounds[b], count = bound_box(
+            net, m, steps, low_x[b], high_x[b], lower[b], upper[b], points[b]
+        )
+        unstable += count
+        if states[b] == OPEN:
+            slacks[b] = worst_row(net, m, points[b])
+            middle = low_x[b] + 0.5 * (high_x[b] - low_x[b])
+            other = worst_row(net, m, middle)
+            if other < slacks[b]:
+                points[b], slacks[b] = middle, other
+    return unstable

@@ -1,0 +1,122 @@
+"""The search: a frontier of boxes, bounded in batches on all cores, halved where they stay open."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ginnacer_verify.engine.kernel import OPEN, bound_boxes, memory
+from ginnacer_verify.engine.problem import Problem
+from ginnacer_verify.network import Array
+
+BATCH = 256
+"""Boxes that are bounded together. They are taken from the end of the frontier, so that it stays small."""
+CHUNK = 32
+"""Boxes that a thread takes at a time."""
+WORST = 4
+"""Inputs per batch that are shown to the judge."""
+STEPS = 4
+"""How often the slopes of a row's bound are improved."""
+
+
+@dataclass
+class Frontier:
+    """The open boxes, one per row, with the bounds of their neurons."""
+
+    low: Array
+    high: Array
+    lower: Array
+    upper: Array
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def take(self, count: int) -> "Frontier":
+        """Remove the last `count` boxes and return them."""
+        parts = [values[-count:].copy() for values in self._arrays()]
+        self.low, self.high, self.lower, self.upper = (values[:-count] for values in self._arrays())
+        return Frontier(*parts)
+
+    def add(self, other: "Frontier") -> None:
+        pairs = zip(self._arrays(), other._arrays(), strict=True)
+        self.low, self.high, self.lower, self.upper = (np.concatenate(pair) for pair in pairs)
+
+    def halved(self, chosen: NDArray[np.intp], splits: NDArray[np.int64]) -> "Frontier":
+        """Two boxes for each chosen one."""
+        low, high, lower, upper = (values[chosen] for values in self._arrays())
+        rows, at = np.arange(len(chosen)), splits[chosen]
+        at = np.where(np.nextafter(low[rows, at], np.inf) < high[rows, at], at, (high - low).argmax(axis=1))
+        middle = low[rows, at] + 0.5 * (high[rows, at] - low[rows, at])
+        left, right = high.copy(), low.copy()
+        left[rows, at] = right[rows, at] = middle
+        pairs = (low, right), (left, high), (lower, lower), (upper, upper)
+        return Frontier(*(np.stack(pair, axis=1).reshape(2 * len(chosen), pair[0].shape[1]) for pair in pairs))
+
+    def _arrays(self) -> tuple[Array, Array, Array, Array]:
+        return self.low, self.high, self.lower, self.upper
+
+
+class Search:
+    """The boxes of one problem that are still open. Call `step` until `done`, or as long as there is time."""
+
+    def __init__(self, problem: Problem, threads: int = 1) -> None:
+        largest = problem.largest[None]
+        self.problem = problem
+        self.frontier = Frontier(problem.low[None], problem.high[None], -largest, largest)
+        self.boxes = self.unstable = 0
+        self.stuck = False
+        self._spaces = [memory(problem.net) for _ in range(threads)]
+
+    @property
+    def done(self) -> bool:
+        """Whether every box is proved: no input of the problem is unsafe."""
+        return not len(self.frontier) and not self.stuck
+
+    def step(self, pool: ThreadPoolExecutor) -> tuple[Array, Array]:
+        """Bound one batch; returns its inputs that come nearest to being unsafe, and their largest rows.
+
+        Halves of boxes with a lower such row are put last, where the next batch is taken from."""
+        batch = self.frontier.take(BATCH)
+        found = self._bound(batch, pool)
+        self.boxes += len(batch)
+        self.unstable = max(self.unstable, found.unstable // len(batch))
+        self.stuck = _stuck(batch, found.open)
+        order = found.open[np.argsort(-found.slacks[found.open], kind="stable")]
+        if len(order) and not self.stuck:
+            self.frontier.add(batch.halved(order, found.splits))
+        worst = order[: -WORST - 1 : -1]
+        return found.points[worst], found.slacks[worst]
+
+    def _bound(self, batch: Frontier, pool: ThreadPoolExecutor) -> "_Found":
+        count = len(batch)
+        states, splits = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        bounds, slacks = np.zeros(count), np.full(count, np.inf)
+        points = np.zeros_like(batch.low)
+        arrays = (batch.low, batch.high, batch.lower, batch.upper, points, states, splits, bounds, slacks)
+        chunks = [slice(start, start + CHUNK) for start in range(0, count, CHUNK)]
+
+        def work(thread: int) -> int:
+            own, space = chunks[thread :: len(self._spaces)], self._spaces[thread]
+            return sum(bound_boxes(self.problem.net, space, STEPS, *(a[chunk] for a in arrays)) for chunk in own)
+
+        threads = range(min(len(self._spaces), len(chunks)))
+        unstable = sum(pool.map(work, threads) if len(threads) > 1 else map(work, threads))
+        return _Found(np.flatnonzero(states == OPEN), splits, points, slacks, int(unstable))
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What bounding a batch gave: the boxes that stay open and, for each box, its split and its worst input."""
+
+    open: NDArray[np.intp]
+    splits: NDArray[np.int64]
+    points: Array
+    slacks: Array
+    unstable: int
+
+
+def _stuck(batch: Frontier, chosen: NDArray[np.intp]) -> bool:
+    """Whether a box that stays open has no number between its ends left."""
+    low, high = batch.low[chosen], batch.high[chosen]
+    return bool((np.nextafter(low, np.inf) >= high).all(axis=1).any())

@@ -1,0 +1,159 @@
+"""The native engine: its bounds by sampling, its cuts by what they keep, its verdicts by exhaustive enumeration."""
+
+import numpy as np
+import pytest
+from benchmarks import benchmark
+from cases import BY_HAND, Case, box_of, one_disjunct, random_case, random_network
+
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engine.kernel import OPEN, PROVED, bound_box, memory, worst_row
+from ginnacer_verify.engine.native import NativeRun
+from ginnacer_verify.engine.problem import Problem, problem
+from ginnacer_verify.loading import load
+from ginnacer_verify.network import Array, Network
+from ginnacer_verify.properties.property import Disjunct, Property
+from ginnacer_verify.properties.vnnlib import read_vnnlib
+from ginnacer_verify.replay import Counterexample, Judge
+
+
+def native(network: Network, prop: Property, *, threads: int = 1, falsify: bool = False, timeout: float = 60) -> str:
+    """The engine's word for an instance."""
+    run = NativeRun(Judge(network, prop), Deadline.after(timeout), threads=threads, falsify=falsify)
+    match run.run():
+        case None:
+            return "unsat"
+        case Counterexample():
+            return "sat"
+        case reason:
+            return reason
+
+
+def small_instance(seed: int) -> tuple[Network, Problem, Disjunct]:
+    """A random network with several rows to be kept above 0, on a box with one fixed input."""
+    random = np.random.default_rng(seed)
+    network = random_network(random, (4, 7, 6, 5, 3))
+    middle, radius = random.normal(size=4), random.uniform(0.01, 1.5, size=4)
+    radius[random.integers(4)] = 0.0
+    prop = one_disjunct(
+        box_of(middle - radius, middle + radius), random.normal(size=(3, 3)), random.normal(scale=3, size=3)
+    )
+    return network, problem(network, prop.disjuncts[0]), prop.disjuncts[0]
+
+
+def bounded(task: Problem, steps: int = 4) -> tuple[int, Array, Array, Array, Array]:
+    """State, shrunk box and bounds of the root."""
+    low, high = task.low.copy(), task.high.copy()
+    lower, upper = -task.largest.copy(), task.largest.copy()
+    state, *_ = bound_box(task.net, memory(task.net), steps, low, high, lower, upper, np.zeros_like(low))
+    return state, low, high, lower, upper
+
+
+def samples(task: Problem, count: int = 300) -> Array:
+    random = np.random.default_rng(99)
+    points = task.low + random.random((count, len(task.low))) * (task.high - task.low)
+    corners = np.where(random.random(points.shape) < 0.5, task.low, task.high)
+    return np.concatenate([points, corners])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bounds_hold_and_cuts_lose_nothing_unsafe(seed: int) -> None:
+    network, task, _ = small_instance(seed)
+    space = memory(task.net)
+    state, low, high, lower, upper = bounded(task)
+    for x in samples(task):
+        *hidden, _ = network.pre_activations(task.whole(x))
+        values = np.concatenate(hidden)
+        assert (values >= lower).all()
+        assert (values <= upper).all()
+        if worst_row(task.net, space, x) <= 0:
+            assert state == OPEN
+            assert (x >= low).all()
+            assert (x <= high).all()
+
+
+def test_both_states_occur_in_that_test() -> None:
+    states = [bounded(small_instance(seed)[1])[0] for seed in range(60)]
+    assert 5 < states.count(PROVED) < 55
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_worst_row_is_that_of_the_property(seed: int) -> None:
+    network, task, disjunct = small_instance(seed)
+    for x in samples(task, 5):
+        rows = disjunct.outputs.matrix @ network(task.whole(x)) - disjunct.outputs.offset
+        assert worst_row(task.net, memory(task.net), x) == pytest.approx(rows.max())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_more_steps_never_loosen_a_bound(seed: int) -> None:
+    """The best of all steps is kept: with more of them the root's largest bound can only grow."""
+    _, task, _ = small_instance(seed)
+    found = []
+    for steps in (0, 2, 8):
+        low, high = task.low.copy(), task.high.copy()
+        space = memory(task.net)
+        _, _, bound, _ = bound_box(
+            task.net, space, steps, low, high, -task.largest.copy(), task.largest.copy(), np.zeros_like(low)
+        )
+        found.append(bound)
+    if found[0] <= task.net.error[-1]:
+        assert found[1] >= found[0]
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_verdicts_are_those_of_exhaustive_enumeration(block: int) -> None:
+    """200 random tiny networks a block, the falsifier off: none wrong, none undecided unless it is a hair's breadth."""
+    for seed in range(block * 200, block * 200 + 200):
+        case = random_case(seed)
+        assert native(case.network, case.prop) == case.expected, f"seed {seed}"
+
+
+def test_non_finite_numbers_prove_nothing() -> None:
+    network = Network.from_arrays((np.full((3, 2), 1e200), np.zeros(3)), (np.full((1, 3), 1e200), np.zeros(1)))
+    prop = one_disjunct(box_of([-1e3, -1e3], [1e3, 1e3]), [[1.0]], [-1.0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert bounded(problem(network, prop.disjuncts[0]))[0] == OPEN
+
+
+@pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.name)
+def test_cases_by_hand(case: Case) -> None:
+    """Input constraints are not the engine's business: it may leave such a case open, but never decide it wrongly."""
+    word = native(case.network, case.prop)
+    constrained = any(len(disjunct.inputs) for disjunct in case.prop.disjuncts)
+    assert word == case.expected or (constrained and word not in {"sat", "unsat"})
+
+
+def test_all_disjuncts_count() -> None:
+    """The unsafe disjunct may be any of several, and a proof needs all of them."""
+    network = Network.from_arrays(([[1.0, 0.5], [-1.0, 0.25]], [0.0, 0.0]), ([[1.0, 1.0]], [0.0]))
+    box = box_of([-1, -1], [1, 1])
+    safe = [one_disjunct(box, [[-1.0]], [-offset]).disjuncts[0] for offset in (2.5, 3.0, 3.5)]
+    unsafe = one_disjunct(box, [[-1.0]], [-1.0]).disjuncts[0]
+    assert native(network, Property.of(*safe)) == "unsat"
+    for place in range(4):
+        assert native(network, Property.of(*safe[:place], unsafe, *safe[place:])) == "sat"
+
+
+def test_threads_do_not_change_the_verdict_or_the_boxes() -> None:
+    network = load(benchmark("acasxu", "ACASXU_run2a_1_1_batch_2000.onnx"))
+    prop = read_vnnlib(benchmark("acasxu", "prop_4.vnnlib"))
+    counts = []
+    for threads in (1, 2):
+        run = NativeRun(Judge(network, prop), Deadline.after(60), threads=threads)
+        assert run.run() is None
+        counts.append(run.progress().boxes)
+    assert counts[0] == counts[1] > 1
+
+
+def test_an_expired_deadline_is_a_reason() -> None:
+    case = random_case(0)
+    assert "time ran out" in native(case.network, case.prop, timeout=0)
+
+
+@pytest.mark.parametrize(
+    ("network", "prop", "expected"),
+    [("1_1", 3, "unsat"), ("3_3", 4, "unsat"), ("2_2", 2, "sat"), ("1_7", 3, "sat"), ("1_9", 2, "unsat")],
+)
+def test_acas_samples(network: str, prop: int, expected: str) -> None:
+    file = benchmark("acasxu", f"ACASXU_run2a_{network}_batch_2000.onnx")
+    assert native(load(file), read_vnnlib(benchmark("acasxu", f"prop_{prop}.vnnlib")), threads=2) == expected

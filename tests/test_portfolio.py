@@ -1,0 +1,88 @@
+"""Which engine decides, and that the verdicts on our own instances are the expected ones, whichever it is."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import BY_HAND, Case, box_of, one_disjunct
+
+from ginnacer_verify.errors import InputError
+from ginnacer_verify.loading import load
+from ginnacer_verify.network import Network
+from ginnacer_verify.portfolio import choose, verify
+from ginnacer_verify.properties.property import Disjunct, Polytope, Property
+from ginnacer_verify.properties.vnnlib import read_vnnlib
+from ginnacer_verify.replay import Counterexample, Judge
+from ginnacer_verify.verdict import Violated
+
+SETS = Path(__file__).resolve().parent.parent / "vnnlib"
+SLOW = {"digits_48x4.onnx"}
+"""The loop takes longer on these than a test should."""
+
+
+def listed(*names: str) -> list[tuple[str, str, str, str]]:
+    found = []
+    for name in names:
+        with (SETS / name / "expected.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        found += [(name, row["onnx"], row["vnnlib"], row["expected"]) for row in rows if row["onnx"] not in SLOW]
+    return found
+
+
+@pytest.mark.parametrize(("folder", "onnx", "vnnlib", "expected"), listed("pade", "advisory", "digits"))
+def test_verdicts_on_our_own_instances(folder: str, onnx: str, vnnlib: str, expected: str) -> None:
+    network, prop = load(SETS / folder / onnx), read_vnnlib(SETS / folder / vnnlib)
+    verdict = verify(network, prop, timeout=120)
+    assert verdict.word == expected
+    if isinstance(verdict, Violated):
+        assert isinstance(Judge(network, prop)(verdict.counterexample.x), Counterexample)
+
+
+@pytest.mark.parametrize(("folder", "onnx", "vnnlib", "expected"), listed("pade", "advisory"))
+def test_without_the_falsifier_nothing_unsafe_is_proved(folder: str, onnx: str, vnnlib: str, expected: str) -> None:
+    if expected == "sat":
+        network, prop = load(SETS / folder / onnx), read_vnnlib(SETS / folder / vnnlib)
+        assert verify(network, prop, timeout=20, restarts=0).word != "unsat"
+
+
+@pytest.mark.parametrize("engine", ["auto", "native", "cegar"])
+@pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.name)
+def test_every_engine_decides_the_cases_by_hand(engine: str, case: Case) -> None:
+    constrained = any(len(disjunct.inputs) for disjunct in case.prop.disjuncts)
+    if engine == "native" and constrained:
+        with pytest.raises(InputError, match="--engine cegar"):
+            verify(case.network, case.prop, engine=engine)
+    else:
+        assert verify(case.network, case.prop, engine=engine).word == case.expected
+
+
+def network_with(inputs: int) -> Network:
+    return Network.from_arrays((np.eye(inputs), np.zeros(inputs)), (np.ones((1, inputs)), [0.0]))
+
+
+@pytest.mark.parametrize(("inputs", "engine"), [(1, "native"), (12, "native"), (13, "cegar"), (64, "cegar")])
+def test_few_varying_inputs_are_for_the_native_engine(inputs: int, engine: str) -> None:
+    prop = one_disjunct(box_of(np.zeros(inputs), np.ones(inputs)), [[1.0]], [-1.0])
+    choice = choose(network_with(inputs), prop)
+    assert choice.engine == engine
+    assert str(inputs) in choice.rule
+    statistics = verify(network_with(inputs), prop).statistics
+    assert statistics.rule == choice.rule
+
+
+def test_fixed_inputs_do_not_count() -> None:
+    upper = np.zeros(64)
+    upper[:3] = 1.0
+    assert choose(network_with(64), one_disjunct(box_of(np.zeros(64), upper), [[1.0]], [-1.0])).engine == "native"
+
+
+def test_input_constraints_are_for_the_loop() -> None:
+    box = box_of(np.zeros(2), np.ones(2))
+    constrained = Property.of(Disjunct(box, Polytope.of([[1.0, 1.0]], [1.0]), Polytope.of([[1.0]], [-1.0])))
+    assert choose(network_with(2), constrained).engine == "cegar"
+
+
+def test_unknown_engines_are_refused() -> None:
+    with pytest.raises(InputError, match="none of auto, native, cegar"):
+        verify(network_with(2), one_disjunct(box_of([0, 0], [1, 1]), [[1.0]], [-1.0]), engine="magic")
