@@ -1,4 +1,4 @@
-"""What abstraction and refinement save: `python benchmarks/cegar.py [PART ...]`, one table per part, from one run.
+"""What abstraction and refinement save: `OMP_NUM_THREADS=1 python benchmarks/cegar.py [PART ...]`, a table per part.
 
     mnist       MNIST-fc 256x2: the loop with HiGHS and with Marabou against each of them on the full network
     digits      the same on our own digits instances
@@ -16,9 +16,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
 
 from ginnacer_verify.cegar import verify
 from ginnacer_verify.loading import load

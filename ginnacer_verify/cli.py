@@ -22,6 +22,8 @@ COMMANDS = {
     "margins": "how far apart the bounds of an abstraction are, by distance from the centroid",
     "check": "what a network and a property consist of, and whether we can read them",
     "replay": "judge a witness on the original network",
+    "plot-trace": "draw ReLUs kept, bound and time of each round of a trace",
+    "supports": "answer the capability questions of the VNN-LIB standard",
     "doctor": "which solvers are installed, and how to install the others",
 }
 """Each is a module of `ginnacer_verify.commands`, imported only when it is called."""

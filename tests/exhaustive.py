@@ -1,4 +1,4 @@
-"""The truth about tiny networks: every activation pattern in turn, in exact rationals, sharing no code with the verifier.
+"""The truth about tiny networks: every activation pattern in turn, in exact rationals, with no code of the verifier.
 
 On a box with at most two varying inputs the region of an activation pattern is a polygon. It is kept as the list of
 its corners and cut by one neuron after the other; the network is affine on what is left."""

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from benchmarks import benchmark
 from cases import BY_HAND, Case, box_of, one_disjunct, random_case, random_network
 
+from benchmarks import benchmark
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engine.kernel import OPEN, PROVED, bound_box, memory, worst_row
 from ginnacer_verify.engine.native import NativeRun

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from benchmarks import benchmark
 from models import Graph, convolutional, dense
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
+from benchmarks import benchmark
 from ginnacer_verify.errors import GinnacerError, NetworkError, UnsupportedOperator
 from ginnacer_verify.loading import graph as graph_module
 from ginnacer_verify.loading import load, operators, parse_onnx

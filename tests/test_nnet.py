@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import benchmark
 
+from benchmarks import benchmark
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.loading import load, operators_of
 from ginnacer_verify.network import Network, dense
