@@ -9,7 +9,7 @@ WORKERS ?= 2
 
 demo: .venv/core.done
 	@mkdir -p demo
-	@echo; echo "1. An intruder comes head-on: does the network ever choose to do nothing? (The first run compiles the engine.)"
+	@echo; echo "1. An intruder comes head-on: does the network ever choose to do nothing?"
 	.venv/bin/ginnacer verify vnnlib/advisory/advisory_25x4.onnx vnnlib/advisory/prop_03.vnnlib
 	@echo; echo "2. A property that fails, and its counterexample replayed on the original network"
 	.venv/bin/ginnacer verify vnnlib/advisory/advisory_25x4.onnx vnnlib/advisory/prop_02.vnnlib --witness demo/counterexample.txt
@@ -35,6 +35,8 @@ clean:
 .venv/core.done: .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing ginnacer-verify into .venv (about a minute) ..."
 	$(PIP) --editable .
+	@echo "Compiling the native engine (once, about half a minute) ..."
+	@.venv/bin/python -m ginnacer_verify.engine.warm
 	@touch $@
 
 .venv/all.done: .venv/core.done
