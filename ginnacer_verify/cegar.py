@@ -26,6 +26,7 @@ GARBAGE = 1e-5
 
 INWARDS = (1e-4, 1e-6)
 """How far inside of the unsafe set a counterexample is looked for, relatively, when all ReLUs are exact."""
+OUT_OF_TIME = Undecided("time ran out: raise --timeout", timeout=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,7 @@ class _Run:
         verdicts: list[Verdict] = []
         while self.open:
             if self.deadline.passed:
-                verdicts.append(Undecided("time ran out: raise --timeout", timeout=True))
+                verdicts.append(OUT_OF_TIME)
                 break
             verdicts.append(self._part(self.open.pop()))
             if isinstance(verdicts[-1], Violated):
@@ -147,6 +148,8 @@ class _Run:
         if bounded.open_disjuncts and not bounded.bounds.is_finite:
             return Undecided("the network's values overflow on this box: scale its weights or its inputs")
         for number in bounded.open_disjuncts:
+            if self.deadline.passed:
+                return combine([*verdicts, OUT_OF_TIME])
             match self._loop(number, bounded.relational(self.prop, number)):
                 case Bisection() as bisection:
                     halved.append((number, bisection))

@@ -12,6 +12,8 @@ from ginnacer_verify.errors import GinnacerError
 from ginnacer_verify.version import __version__
 
 CORE = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "numba", "rich", "vnnlib")
+OPTIONAL = {"matplotlib": "plots", "pandas": "plots", "torch": "lirpa"}
+"""Packages that some commands need, and the extra that installs them."""
 SECONDS = 60.0
 
 
@@ -32,16 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     remark(args, f"ginnacer-verify {__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
-    findings = [_package(name) for name in CORE]
+    findings = [_package(name) for name in CORE] + [_package(name, extra) for name, extra in OPTIONAL.items()]
     findings += [_backend(name, ask=not args.fast) for name in backend_names()]
     rows = [(finding.kind, finding.name, finding.version or "-", finding.state) for finding in findings]
     show(args, {"findings": [asdict(finding) for finding in findings]}, table(rows))
     return 0 if all(finding.found for finding in findings if finding.kind == "package") else 3
 
 
-def _package(name: str) -> Finding:
-    found = _version(name)
-    return Finding(name, "package", bool(found), found, "found" if found else f"missing: pip install {name}")
+def _package(name: str, extra: str = "") -> Finding:
+    found, wanted = _version(name), f"'ginnacer-verify[{extra}]'" if extra else name
+    state = "found" if found else f"missing: pip install {wanted}"
+    return Finding(name, "optional" if extra else "package", bool(found), found, state)
 
 
 def _version(package: str) -> str:

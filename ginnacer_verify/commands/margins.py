@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     for path in filter(None, (args.csv, args.plot)):
         remark(args, f"wrote {path}")
     document = {"relus_per_layer": abstraction.relus_per_layer, "margins": [asdict(row) for row in rows]}
-    show(args, document, table([("distance", "largest", "median"), *((r.distance, r.largest, r.median) for r in rows)]))
+    cells = [(f"{row.distance:g}", f"{row.largest:.4g}", f"{row.median:.4g}") for row in rows]
+    show(args, document, table([("distance", "largest", "median"), *cells]))
     return 0
 
 
