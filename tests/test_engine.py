@@ -115,6 +115,23 @@ def test_non_finite_numbers_prove_nothing() -> None:
         assert bounded(problem(network, prop.disjuncts[0]))[0] == OPEN
 
 
+def test_nothing_is_left_over_from_the_box_before() -> None:
+    """Bounds that are no numbers must not cut a box by the planes of an earlier one in the same memory."""
+    ordinary = Network.from_arrays(([[1.0, 1.0], [1.0, -1.0]], [0.0, 0.0]), ([[1.0, 1.0], [-1.0, 1.0]], [0.0, 0.5]))
+    huge = Network.from_arrays((np.full((2, 2), 1e160), [0.0, 0.0]), (np.full((2, 2), 1e160), [0.0, 0.0]))
+    box = box_of([-1.0, -1.0], [1.0, 1.0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        first, second = (problem(n, one_disjunct(box, np.eye(2), [0.25, 0.25]).disjuncts[0]) for n in (ordinary, huge))
+    space, point = memory(first.net), np.zeros(2)
+    for task in (first, second):
+        low, high = task.low.copy(), task.high.copy()
+        bounds = -task.largest.copy(), task.largest.copy()
+        state, *_ = bound_box(task.net, space, 4, low, high, *bounds, point)
+    assert state == OPEN
+    assert low.tolist() == [-1.0, -1.0]
+    assert high.tolist() == [1.0, 1.0]
+
+
 @pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.name)
 def test_cases_by_hand(case: Case) -> None:
     """Input constraints are not the engine's business: it may leave such a case open, but never decide it wrongly."""

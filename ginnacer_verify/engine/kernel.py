@@ -182,7 +182,7 @@ def tighten(m, i, inputs, count, error, lower, upper):  # type: ignore[no-untype
             high += coefficient * m.upper[j]
         else:
             low += coefficient * m.upper[j]
-    low, high = max(lower, low - error), min(upper, high + error)
+    low, high = tighter(lower, upper, low - error, high + error)
     if count and low < 0.0 and high > 0.0:
         m.spread[i] = 0.0
         for sign in (1.0, -1.0):
@@ -192,9 +192,19 @@ def tighten(m, i, inputs, count, error, lower, upper):  # type: ignore[no-untype
             for column in range(1, 1 + inputs):
                 m.spread[i, column - 1] += abs(m.work[column])
             if sign > 0.0:
-                low = max(low, bound)
+                low, high = tighter(low, high, bound, high)
             else:
-                high = min(high, -bound)
+                low, high = tighter(low, high, low, -bound)
+    return low, high
+
+
+@compiled
+def tighter(low, high, new_low, new_high):  # type: ignore[no-untyped-def]
+    """The intersection of two intervals; what is not a number changes nothing, as `max` and `min` would not promise."""
+    if new_low > low:
+        low = new_low
+    if new_high < high:
+        high = new_high
     return low, high
 
 
@@ -239,12 +249,21 @@ def keep_plane(m, number, inputs, count):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def forget_plane(m, number):  # type: ignore[no-untyped-def]
+    """A plane that cuts nothing: what a row has until a bound of it is a number."""
+    m.planes[number] = 0.0
+    m.planes[number, 0] = -np.inf
+    m.blame[number] = 0.0
+
+
+@compiled
 def bound_rows(m, inputs, count, rows, steps):  # type: ignore[no-untyped-def]
     """The best lower bound of each property row and its plane, with the lower slopes optimised for it.
 
     Returns the number of the row with the largest bound, and that bound."""
     nearest, largest = 0, -np.inf
     for i in range(rows):
+        forget_plane(m, i)
         m.chosen[:count] = m.line[:count]
         best, step = -np.inf, 0.5
         for _ in range(steps + 1):
@@ -265,6 +284,7 @@ def bound_mixture(m, inputs, count, rows, steps):  # type: ignore[no-untyped-def
     """The best lower bound of a convex combination of the rows: above 0, they cannot all be at most 0.
 
     Slopes and weights climb together; the derivative by a row's weight is its value where the bound is attained."""
+    forget_plane(m, rows)
     m.mixture[:] = 1.0 / rows
     m.chosen[:count] = m.line[:count]
     best, step, scale = -np.inf, 0.5, 0.0
@@ -306,10 +326,11 @@ def clip(m, inputs, planes, error, low, high):  # type: ignore[no-untyped-def]
             for j in range(inputs):
                 slope = plane[1 + j]
                 rest = least - min(slope * low[j], slope * high[j])
+                end = (2.0 * error - rest) / slope if slope != 0.0 else 0.0
                 if slope > 0.0:
-                    high[j] = min(high[j], (2.0 * error - rest) / slope + 1e-9)
+                    low[j], high[j] = tighter(low[j], high[j], low[j], end + 1e-9)
                 elif slope < 0.0:
-                    low[j] = max(low[j], (2.0 * error - rest) / slope - 1e-9)
+                    low[j], high[j] = tighter(low[j], high[j], end - 1e-9, high[j])
                 if low[j] > high[j]:
                     return False
                 least = rest + min(slope * low[j], slope * high[j])

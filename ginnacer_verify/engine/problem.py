@@ -60,7 +60,8 @@ def _rounding(network: Network, disjunct: Disjunct) -> tuple[Array, Array]:
     Eliminating a ReLU replaces `s` by at most its row plus slope * |lower|, a constant of at most half its size, so
     `total` bounds the terms of a row after elimination. Each term has passed, in each layer, a sum over that layer
     (composition), a sum over all unstable ReLUs (elimination) and a handful of products; a chain of n roundings moves
-    a term by at most gamma(n) of itself (Higham, Accuracy and Stability of Numerical Algorithms, Lemma 3.1)."""
+    a term by at most gamma(n) of itself (Higham, Accuracy and Stability of Numerical Algorithms, Lemma 3.1). The
+    outputs of a layer are counted for the combination of rows at the end."""
     layers, relus = fold_rows(network, [disjunct]), network.relus
     size = np.maximum(np.abs(disjunct.box.lower), np.abs(disjunct.box.upper))
     total, roundings, largest, errors = size, 8, [], []
@@ -70,7 +71,7 @@ def _rounding(network: Network, disjunct: Disjunct) -> tuple[Array, Array]:
         entering = size
         size = np.asarray(weight @ size + np.abs(layer.bias)) * (1 + 1e-12)
         total = np.asarray(weight @ carried + np.abs(layer.bias)) * (1 + 1e-12)
-        roundings += layer.inputs + relus + 12
+        roundings += layer.inputs + layer.outputs + relus + 12
         largest.append(size)
         errors.append(gamma(roundings) * total.max() + TINY)
     errors[-1] += float(fold_error(network, [disjunct], entering).max(initial=0.0))
