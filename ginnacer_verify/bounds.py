@@ -68,11 +68,15 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Two lines per ReLU: `lower_slope * y <= relu(y) <= upper_slope * y + intercept` on the neuron's interval."""
+    """Two lines per ReLU: `lower_slope * y <= relu(y) <= upper_slope * y + intercept` on the neuron's interval.
+
+    One value per neuron, or a matrix with one row per function that is bounded. `extra * y`, if given, is at most 0
+    wherever the bound is to hold: what a decided phase adds."""
 
     lower_slope: Array
     upper_slope: Array
     intercept: Array
+    extra: Array | None = None
 
 
 def relu_lines(lower: Array, upper: Array, *, parallel: bool = False) -> Lines:
@@ -127,35 +131,63 @@ def magnitudes(layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, A
     ]
 
 
+@dataclass(frozen=True, eq=False)
+class Form:
+    """One affine function per row, `coefficients @ v + constant` off by at most `error`, of the values v of a layer."""
+
+    coefficients: Array
+    constant: Array
+    error: Array
+
+    def through_layer(self, layer: Layer, scale: Array, spare: int) -> "Form":
+        """v = W x + b replaced: a function of x. The computed coefficients' error is charged at the largest values."""
+        error = self.error + gamma(layer.outputs + spare) * (np.abs(self.coefficients) @ scale)
+        constant = self.constant + self.coefficients @ layer.bias
+        return Form(np.asarray(self.coefficients @ layer.weight), constant, error)
+
+    def through_relu(self, lines: Lines, largest: Array, scale: Array, spare: int) -> "Form":
+        """v = relu(y) replaced by one line each: a lower bound that is a function of y."""
+        positive, negative = np.maximum(self.coefficients, 0.0), np.minimum(self.coefficients, 0.0)
+        given = (negative * lines.intercept).sum(axis=1)
+        rounding = gamma(len(largest) + spare)
+        error = self.error + rounding * (np.abs(given) + np.abs(self.coefficients) @ largest)
+        coefficients = positive * lines.lower_slope + negative * lines.upper_slope
+        if lines.extra is not None:
+            error = error + gamma(spare) * ((np.abs(self.coefficients) + np.abs(lines.extra)) @ scale)
+            coefficients = coefficients + lines.extra
+        return Form(coefficients, self.constant + given, error)
+
+    def least(self, box: Box, spare: int) -> Array:
+        """A lower bound of each row on a box."""
+        middle = box.middle
+        radius = np.maximum(box.upper - middle, middle - box.lower) * (1 + 4 * UNIT)
+        size = np.abs(self.coefficients) @ radius
+        largest = np.abs(self.coefficients) @ np.abs(middle) + size + np.abs(self.constant)
+        error = self.error + gamma(box.inputs + spare) * largest
+        return np.asarray(self.coefficients @ middle + self.constant - size - 2 * error - TINY)
+
+
+def substitute(
+    form: Form, layers: Sequence[Layer], lines: Sequence[Lines], box: Box, found: Sequence[tuple[Array, Array]]
+) -> Array:
+    """Lower bounds of a form of what leaves the ReLUs behind the last of `layers`, by back-substitution to the box.
+
+    `found` holds the bounds of the layers. Each step replaces x by one line of its ReLU, then y = W x + b."""
+    scale, spare = magnitudes(layers, box, found), 6 + 2 * len(layers)  # the additions to the constant that follow
+    for number in range(len(layers) - 1, -1, -1):
+        form = form.through_relu(lines[number], np.maximum(found[number][1], 0.0), scale[number], spare)
+        form = form.through_layer(layers[number], scale[number], spare)
+    return form.least(box, spare)
+
+
 def backward(
     rows: Array, layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]], *, parallel: bool = False
 ) -> Array:
-    """Lower bounds of `rows @ y` for the pre-activations y of the last of `layers`, by back-substitution to the box.
-
-    `found` holds the bounds of the layers before it. Each step replaces y = W x + b, then x by one line of its ReLU;
-    the error of the computed coefficients is charged at the largest value that their variable can take."""
-    scale = magnitudes(layers, box, found)
-    spare = 4 + 2 * len(layers)  # the additions to the constant that follow
-    coefficients, constant, error = rows, np.zeros(len(rows)), np.zeros(len(rows))
-    for number in range(len(layers) - 1, -1, -1):
-        layer = layers[number]
-        error += gamma(layer.outputs + spare) * (np.abs(coefficients) @ scale[number])
-        constant = constant + coefficients @ layer.bias
-        coefficients = np.asarray(coefficients @ layer.weight)
-        if number == 0:
-            break
-        lines = relu_lines(*found[number - 1], parallel=parallel)
-        positive, negative = np.maximum(coefficients, 0.0), np.minimum(coefficients, 0.0)
-        constant = constant + negative @ lines.intercept
-        error += gamma(layer.inputs + spare) * (
-            np.abs(negative) @ lines.intercept + np.abs(coefficients) @ np.maximum(found[number - 1][1], 0.0)
-        )
-        coefficients = positive * lines.lower_slope + negative * lines.upper_slope
-    middle = box.middle
-    radius = np.maximum(box.upper - middle, middle - box.lower) * (1 + 4 * UNIT)
-    size = np.abs(coefficients) @ radius
-    error += gamma(box.inputs + spare) * (np.abs(coefficients) @ np.abs(middle) + size + np.abs(constant))
-    return np.asarray(coefficients @ middle + constant - size - 2 * error - TINY)
+    """Lower bounds of `rows @ y` for the pre-activations y of the last of `layers`; `found` bounds those before it."""
+    scale, nothing = magnitudes(layers, box, found)[-1], np.zeros(len(rows))
+    form = Form(rows, nothing, nothing).through_layer(layers[-1], scale, 6 + 2 * len(layers))
+    lines = [relu_lines(*ends, parallel=parallel) for ends in found]
+    return substitute(form, layers[:-1], lines, box, found)
 
 
 @np.errstate(over="ignore", invalid="ignore")

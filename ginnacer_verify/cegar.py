@@ -1,7 +1,7 @@
 """verify(network, prop, ...) -> Verdict: abstract, ask, replay, refine, and round again; the loop and nothing else."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -62,18 +62,22 @@ def verify(
     seed: int = 0,
     restarts: int = 24,
     observe: Observer | None = None,
+    remaining: Sequence[Part] | None = None,
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
     `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
     the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
-    often the falsifier starts per disjunct; 0 switches it off, and counterexamples come from the backend alone."""
+    often the falsifier starts per disjunct; 0 switches it off, and counterexamples come from the backend alone.
+    `remaining` are the parts that are still to be decided, if others are proved already."""
     if np.isnan(timeout):
         raise InputError("the timeout is not a number")
     deadline = Deadline.after(timeout)
     solver = get_backend(backend) if isinstance(backend, str) else backend
     settings = Settings(_choice(INITIAL, initial), _choice(STRATEGIES, refine), per_round, restarts, deadline, observe)
-    run = _Run(Judge(network, prop), solver, settings, np.random.default_rng(seed))
+    judge = Judge(network, prop)
+    todo = parts(prop) if remaining is None else remaining
+    run = _Run(judge, todo, solver, settings, np.random.default_rng(seed))
     verdict = run.verdict()
     return replace(verdict, statistics=run.statistics())
 
@@ -99,10 +103,12 @@ class Settings:
 class _Run:
     """One call of `verify`: the parts that are open, and counters."""
 
-    def __init__(self, judge: Judge, backend: Backend, settings: Settings, random: np.random.Generator) -> None:
+    def __init__(
+        self, judge: Judge, todo: Sequence[Part], backend: Backend, settings: Settings, random: np.random.Generator
+    ) -> None:
         self.judge, self.backend, self.settings, self.random = judge, backend, settings, random
         self.network, self.prop, self.deadline = judge.network, judge.prop, settings.deadline
-        self.open: list[Part] = parts(judge.prop)
+        self.open = list(todo)
         self.rounds = self.boxes = self.unstable = self.kept = 0
 
     def statistics(self) -> Statistics:

@@ -1,11 +1,15 @@
-"""verify(network, prop, ...) -> Verdict: which engine decides a property, and the one way to call either.
+"""verify(network, prop, ...) -> Verdict: which engine decides a property, and the one way to call any of them.
 
-Rules, the first that fits: few varying inputs and no further input constraints go to the native engine; everything
-else goes to the abstraction-refinement loop. The rule that fired is part of the verdict's statistics.
+Rules, the first that fits: linear input constraints go to the abstraction-refinement loop; few varying inputs to the
+native engine that halves boxes; few ReLUs to the loop with all of them kept, which is one exact program; networks whose
+matrices fit into memory to the native engine that decides phases, with the loop as the finisher; the rest to the loop.
+The rule that fired is part of the verdict's statistics.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,43 +19,58 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.falsify import falsify
 from ginnacer_verify.network import Network
+from ginnacer_verify.parts import Part
 from ginnacer_verify.progress import Observer
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.replay import Counterexample, Judge
 from ginnacer_verify.verdict import Holds, Statistics, Undecided, Verdict, Violated
 
-ENGINES = ("auto", "native", "cegar")
+if TYPE_CHECKING:
+    from ginnacer_verify.engine.native import NativeRun
+    from ginnacer_verify.engine.phases.run import PhaseRun
+
+ENGINES = ("auto", "native", "boxes", "phases", "cegar")
+"""`native` is boxes or phases, whichever fits; `auto` may choose any."""
 RESTARTS = 24
 """How often the falsifier starts per disjunct."""
 FEW_INPUTS = 12
 """Halving boxes pays up to about so many varying inputs."""
 MANY_RELUS = 2000
-"""The native engine keeps two square matrices of this size per thread."""
+"""The engine for boxes keeps two square matrices of this size per thread."""
+FEW_RELUS = 24
+"""A tree over so few phases is one exact program for an LP solver."""
+MANY_WEIGHTS = 10_000_000
+"""The engine for phases keeps all matrices dense, several times."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An engine and why it was chosen."""
+    """An engine, why it was chosen, and which ReLUs the loop starts with if it is the loop."""
 
     engine: str
     rule: str
+    initial: str = "relaxed"
 
 
 def choose(network: Network, prop: Property, engine: str = "auto") -> Choice:
     """The engine for a property."""
+    if engine not in ENGINES:
+        raise InputError(f"{engine!r} is none of {', '.join(ENGINES)}")
     varying = max((len(disjunct.box.varying) for disjunct in prop.disjuncts), default=0)
-    constrained = any(len(disjunct.inputs) for disjunct in prop.disjuncts)
-    match engine:
-        case "native" if constrained:
+    weights = sum(layer.inputs * layer.outputs for layer in network.layers)
+    if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
+        if engine not in {"auto", "cegar"}:
             raise InputError("the native engine does not know linear input constraints: use --engine cegar")
-        case "native" | "cegar":
-            return Choice(engine, "as asked for")
-        case "auto" if varying <= FEW_INPUTS and not constrained and network.relus <= MANY_RELUS:
-            return Choice("native", f"{varying} varying inputs, at most {FEW_INPUTS}")
-        case "auto":
-            return Choice("cegar", "linear input constraints" if constrained else f"{varying} varying inputs")
-        case _:
-            raise InputError(f"{engine!r} is none of {', '.join(ENGINES)}")
+        return Choice("cegar", "linear input constraints" if engine == "auto" else "as asked for")
+    if engine in {"boxes", "phases", "cegar"}:
+        return Choice(engine, "as asked for")
+    if varying <= FEW_INPUTS and network.relus <= MANY_RELUS:
+        return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
+    if engine == "auto" and network.relus <= FEW_RELUS:
+        return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
+    if engine == "native" or weights <= MANY_WEIGHTS:
+        return Choice("phases", f"{varying} varying inputs")
+    return Choice("cegar", f"{weights} weights, more than {MANY_WEIGHTS}")
 
 
 def verify(
@@ -61,7 +80,7 @@ def verify(
     timeout: float = 60.0,
     engine: str = "auto",
     backend: str | Backend = "highs",
-    initial: str = "relaxed",
+    initial: str | None = None,
     refine: str = "split",
     per_round: int = 8,
     seed: int = 0,
@@ -75,57 +94,81 @@ def verify(
     the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
     often the falsifier starts per disjunct; 0 switches it off. `backend`, `initial`, `refine` and `per_round` are for
     the loop, `threads` (default: all cores) is for the native engine."""
+    deadline = Deadline.after(timeout)
     choice = choose(network, prop, engine)
-    if choice.engine == "native":
-        verdict = _native(network, prop, timeout, threads or os.cpu_count() or 1, seed, restarts, observe)
-    else:
-        verdict = cegar.verify(
+    threads = threads or os.cpu_count() or 1
+
+    def loop(remaining: Sequence[Part] | None = None, restarts: int = restarts) -> Verdict:
+        return cegar.verify(
             network,
             prop,
-            timeout=timeout,
+            timeout=deadline.left,
             backend=backend,
-            initial=initial,
+            initial=initial or choice.initial,
             refine=refine,
             per_round=per_round,
             seed=seed,
             restarts=restarts,
             observe=observe,
+            remaining=remaining,
         )
+
+    if choice.engine == "cegar":
+        verdict = loop()
+    else:
+        verdict, remaining = _native(choice.engine, Judge(network, prop), deadline, threads, seed, restarts, observe)
+        if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
+            finished = loop(remaining, restarts=0)
+            numbers = replace(
+                finished.statistics, seconds=deadline.spent, engine=f"phases, {finished.statistics.engine}"
+            )
+            verdict = replace(finished, statistics=numbers)
     return replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
 
 
 def _native(
-    network: Network,
-    prop: Property,
-    timeout: float,
+    engine: str,
+    judge: Judge,
+    deadline: Deadline,
     threads: int,
     seed: int,
     restarts: int,
     observe: Observer | None,
-) -> Verdict:
-    """Attack, then branch and bound."""
-    deadline = Deadline.after(timeout)
-    judge = Judge(network, prop)
+) -> tuple[Verdict, Sequence[Part] | None]:
+    """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
+    network = judge.network
     if restarts:
         random = np.random.default_rng(seed)
-        if found := falsify(judge, prop.disjuncts, random, deadline.within(deadline.left / 4), restarts=restarts):
-            return Violated(found, Statistics(seconds=deadline.spent, engine="native", total=network.relus))
-    from ginnacer_verify.engine.native import NativeRun  # imports numba: not needed for what an attack decides
-
-    run = NativeRun(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
+        if found := falsify(judge, judge.prop.disjuncts, random, deadline.within(deadline.left / 4), restarts=restarts):
+            return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
+    run = _run_of(engine)(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
     outcome, progress = run.run(), run.progress()
     statistics = Statistics(
         seconds=deadline.spent,
-        engine="native",
+        engine=engine,
         boxes=progress.boxes,
         total=network.relus,
         unstable=progress.unstable,
     )
     match outcome:
         case None:
-            return Holds((), statistics)
+            return Holds((), statistics), None
         case Counterexample():
-            return Violated(outcome, statistics)
+            return Violated(outcome, statistics), None
         case str():
-            return Undecided(outcome, timeout=deadline.passed, statistics=statistics)
+            return Undecided(outcome, timeout=deadline.passed, statistics=statistics), run.remaining
     raise TypeError(f"the native engine answered {outcome!r}")
+
+
+def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun]":
+    """Imports numba: not needed for what an attack decides."""
+    match engine:
+        case "boxes":
+            from ginnacer_verify.engine.native import NativeRun
+
+            return NativeRun
+        case "phases":
+            from ginnacer_verify.engine.phases.run import PhaseRun
+
+            return PhaseRun
+    raise InputError(f"there is no native engine {engine!r}")

@@ -60,10 +60,16 @@ class Polytope:
 
     def slacks(self, v: ArrayLike) -> list[Fraction]:
         """`offset - matrix @ v`, row by row, in exact arithmetic: non-negative (positive if strict) is inside."""
-        values = [Fraction(float(value)) for value in np.asarray(v, dtype=np.float64)]
+        values = np.asarray(v, dtype=np.float64)
         return [
             Fraction(float(self.offset[i]))
-            - sum((Fraction(float(self.matrix[i, j])) * values[j] for j in np.flatnonzero(self.matrix[i])), Fraction(0))
+            - sum(
+                (
+                    Fraction(float(self.matrix[i, j])) * Fraction(float(values[j]))
+                    for j in np.flatnonzero(self.matrix[i])
+                ),
+                Fraction(0),
+            )
             for i in range(len(self))
         ]
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import BY_HAND, Case, box_of, one_disjunct
+from scipy.sparse import csr_array
 
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.loading import load
-from ginnacer_verify.network import Network
+from ginnacer_verify.network import Layer, Network
 from ginnacer_verify.portfolio import choose, verify
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
@@ -46,11 +47,11 @@ def test_without_the_falsifier_nothing_unsafe_is_proved(folder: str, onnx: str, 
         assert verify(network, prop, timeout=20, restarts=0).word != "unsat"
 
 
-@pytest.mark.parametrize("engine", ["auto", "native", "cegar"])
+@pytest.mark.parametrize("engine", ["auto", "native", "phases", "cegar"])
 @pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.name)
 def test_every_engine_decides_the_cases_by_hand(engine: str, case: Case) -> None:
     constrained = any(len(disjunct.inputs) for disjunct in case.prop.disjuncts)
-    if engine == "native" and constrained:
+    if engine in {"native", "phases"} and constrained:
         with pytest.raises(InputError, match="--engine cegar"):
             verify(case.network, case.prop, engine=engine)
     else:
@@ -61,8 +62,10 @@ def network_with(inputs: int) -> Network:
     return Network.from_arrays((np.eye(inputs), np.zeros(inputs)), (np.ones((1, inputs)), [0.0]))
 
 
-@pytest.mark.parametrize(("inputs", "engine"), [(1, "native"), (12, "native"), (13, "cegar"), (64, "cegar")])
-def test_few_varying_inputs_are_for_the_native_engine(inputs: int, engine: str) -> None:
+@pytest.mark.parametrize(
+    ("inputs", "engine"), [(1, "boxes"), (12, "boxes"), (13, "cegar"), (24, "cegar"), (25, "phases")]
+)
+def test_the_rule_goes_by_varying_inputs_and_relus(inputs: int, engine: str) -> None:
     prop = one_disjunct(box_of(np.zeros(inputs), np.ones(inputs)), [[1.0]], [-1.0])
     choice = choose(network_with(inputs), prop)
     assert choice.engine == engine
@@ -74,7 +77,7 @@ def test_few_varying_inputs_are_for_the_native_engine(inputs: int, engine: str) 
 def test_fixed_inputs_do_not_count() -> None:
     upper = np.zeros(64)
     upper[:3] = 1.0
-    assert choose(network_with(64), one_disjunct(box_of(np.zeros(64), upper), [[1.0]], [-1.0])).engine == "native"
+    assert choose(network_with(64), one_disjunct(box_of(np.zeros(64), upper), [[1.0]], [-1.0])).engine == "boxes"
 
 
 def test_input_constraints_are_for_the_loop() -> None:
@@ -83,6 +86,24 @@ def test_input_constraints_are_for_the_loop() -> None:
     assert choose(network_with(2), constrained).engine == "cegar"
 
 
+def test_large_networks_are_for_the_loop() -> None:
+    hidden = csr_array((np.ones(4000), (np.arange(4000), np.arange(4000))))
+    network = Network((Layer(hidden, np.zeros(4000)), Layer(np.ones((1, 4000)), np.zeros(1))))
+    prop = one_disjunct(box_of(np.zeros(4000), np.ones(4000)), [[1.0]], [-1.0])
+    assert choose(network, prop).engine == "cegar"
+    assert choose(network, prop, "native").engine == "phases"
+
+
+def test_the_loop_finishes_what_phases_leave_open() -> None:
+    """A conjunction whose rows are reached one by one but never together: no row's tree proves it."""
+    network = Network.from_arrays((np.vstack([np.eye(30), -np.eye(30)]), np.zeros(60)), (np.ones((1, 60)), [0.0]))
+    box = box_of(-np.ones(30), np.ones(30))
+    prop = one_disjunct(box, [[1.0], [-1.0]], [1.0, -1.5])
+    verdict = verify(network, prop, engine="phases", timeout=60)
+    assert verdict.word == "unsat"
+    assert verdict.statistics.engine == "phases, highs"
+
+
 def test_unknown_engines_are_refused() -> None:
-    with pytest.raises(InputError, match="none of auto, native, cegar"):
+    with pytest.raises(InputError, match="none of auto, native, boxes, phases, cegar"):
         verify(network_with(2), one_disjunct(box_of([0, 0], [1, 1]), [[1.0]], [-1.0]), engine="magic")

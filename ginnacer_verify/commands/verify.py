@@ -25,8 +25,10 @@ LOOP = ("backend", "initial", "refine", "per_round")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or only the latter")
     parser.add_argument("--network", action="append", default=[], metavar="NAME=NET.onnx", help="standard way in")
-    parser.add_argument("--engine", choices=ENGINES, default="auto", help="native, cegar (the loop), or what fits")
-    parser.add_argument("--threads", type=int, metavar="N", help="of the native engine (default: all cores)")
+    parser.add_argument(
+        "--engine", choices=ENGINES, default="auto", help="boxes and phases are native, cegar is the loop"
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="of the native engines (default: all cores)")
     loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
     loop.add_argument("--backend", choices=backend_names(), help="the solver (default: highs)")
     loop.add_argument("--initial", choices=list(INITIAL), help="which ReLUs the first query keeps (default: relaxed)")
@@ -105,7 +107,7 @@ def _show(args: argparse.Namespace, prop: Property, verdict: Verdict) -> None:
     numbers = verdict.statistics
     remark(
         args,
-        f"{numbers.seconds:.2f} s, {numbers.engine}, {numbers.rounds} rounds on {numbers.boxes} boxes, "
+        f"{numbers.seconds:.2f} s, {numbers.engine}, {numbers.rounds} rounds on {numbers.boxes} regions, "
         f"kept {numbers.kept} of {numbers.unstable} unstable of {numbers.total} ReLUs",
     )
 

@@ -22,6 +22,9 @@ NEIGHBOURHOOD = 0.05
 class NativeRun:
     """One property on one network: the searches that are open, each with its disjunct."""
 
+    remaining = None
+    """What a finisher could start from: boxes halve to the end, so there is no finisher."""
+
     def __init__(
         self,
         judge: Judge,

@@ -1,21 +1,23 @@
-"""`python -m ginnacer_verify.engine.warm`: compile the engine now, so that no later run has to wait for it."""
+"""`python -m ginnacer_verify.engine.warm`: compile the engines now, so that no later run has to wait for it."""
 
 import numpy as np
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engine.native import NativeRun
+from ginnacer_verify.engine.phases.run import PhaseRun
 from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.replay import Judge
 
 
 def warm() -> None:
-    """Decide a tiny property; numba keeps what it compiles for that on disk."""
+    """Decide a tiny property in both ways; numba keeps what it compiles for that on disk."""
     network = Network.from_arrays(([[1.0, 1.0], [1.0, -1.0]], [0.0, 0.0]), ([[1.0, -1.0]], [0.0]))
     box = Box(np.array([-1.0, -1.0]), np.array([1.0, 1.0]))
     prop = Property.of(Disjunct(box, Polytope.everything(2), Polytope.of([[1.0]], [-3.0])))
-    NativeRun(Judge(network, prop), Deadline.after(600), threads=1).run()
+    for run in (NativeRun, PhaseRun):
+        run(Judge(network, prop), Deadline.after(600), threads=1).run()
 
 
 if __name__ == "__main__":
