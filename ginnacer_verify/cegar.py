@@ -31,7 +31,9 @@ OUT_OF_TIME = Undecided("time ran out: raise --timeout", timeout=True)
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What one round of the loop did, for traces and progress. `kept` and `unstable` count ReLUs per layer."""
+    """What one round of the loop did, for traces and progress. `kept` and `unstable` count ReLUs per layer.
+
+    `rule` is why the loop was chosen."""
 
     number: int
     disjunct: int
@@ -44,6 +46,7 @@ class Round:
     box: Box
     open_boxes: int
     left: float
+    rule: str = ""
 
 
 Observer = Callable[[Round], None]

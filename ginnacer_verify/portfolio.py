@@ -97,6 +97,7 @@ def verify(
     deadline = Deadline.after(timeout)
     choice = choose(network, prop, engine)
     threads = threads or os.cpu_count() or 1
+    tell = observe and (lambda moment: observe(replace(moment, rule=choice.rule)))
 
     def loop(remaining: Sequence[Part] | None = None, restarts: int = restarts) -> Verdict:
         return cegar.verify(
@@ -109,14 +110,14 @@ def verify(
             per_round=per_round,
             seed=seed,
             restarts=restarts,
-            observe=observe,
+            observe=tell,
             remaining=remaining,
         )
 
     if choice.engine == "cegar":
         verdict = loop()
     else:
-        verdict, remaining = _native(choice.engine, Judge(network, prop), deadline, threads, seed, restarts, observe)
+        verdict, remaining = _native(choice.engine, Judge(network, prop), deadline, threads, seed, restarts, tell)
         if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
             finished = loop(remaining, restarts=0)
             numbers = replace(

@@ -19,13 +19,17 @@ EVERY = 0.1
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the native engine has come; `unstable` is the largest average of a batch."""
+    """How far a native engine has come: boxes, or regions of them with decided ReLUs, that were bounded and are open.
 
+    `unstable` is the largest number of unstable ReLUs so far, `rule` why this engine was chosen."""
+
+    engine: str
     boxes: int
     open_boxes: int
     unstable: int
     open_disjuncts: int
     left: float
+    rule: str = ""
 
 
 Moment: TypeAlias = Round | Progress
@@ -77,12 +81,13 @@ def line(moment: Moment) -> str:
     """The state of a run in one line."""
     if isinstance(moment, Progress):
         return (
-            f"native  {moment.boxes} boxes, {moment.open_boxes} open in {moment.open_disjuncts} disjuncts  "
-            f"{moment.unstable} unstable ReLUs  {moment.left:.0f} s left"
+            f"{moment.engine} ({moment.rule})  {moment.boxes} bounded, {moment.open_boxes} open in "
+            f"{moment.open_disjuncts} disjuncts  {moment.unstable} unstable ReLUs  {moment.left:.0f} s left"
         )
     return (
-        f"round {moment.number}  disjunct {moment.disjunct}  ReLUs kept {sum(moment.kept)} of {sum(moment.unstable)} "
-        f"unstable  open boxes {moment.open_boxes}  {moment.left:.0f} s left"
+        f"loop ({moment.rule})  round {moment.number}  disjunct {moment.disjunct}  "
+        f"ReLUs kept {sum(moment.kept)} of {sum(moment.unstable)} unstable  open boxes {moment.open_boxes}  "
+        f"{moment.left:.0f} s left"
     )
 
 

@@ -62,6 +62,7 @@ class NativeRun:
     def progress(self) -> Progress:
         searches = [search for _, search in self.searches]
         return Progress(
+            "boxes",
             sum(search.boxes for search in searches),
             sum(len(search.frontier) for search in searches),
             max((search.unstable for search in searches), default=0),

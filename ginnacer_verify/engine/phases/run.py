@@ -92,7 +92,7 @@ class PhaseRun:
 
     def progress(self) -> Progress:
         open_disjuncts = {number for task in self.stack for number in task.open}
-        return Progress(self.regions, len(self.stack), self.unstable, len(open_disjuncts), self.deadline.left)
+        return Progress("phases", self.regions, len(self.stack), self.unstable, len(open_disjuncts), self.deadline.left)
 
     def _part(self, part: Part) -> Counterexample | str | None:
         layers = fold_rows(self.judge.network, [self.judge.prop.disjuncts[number] for number in part.disjuncts])
