@@ -11,6 +11,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
+from ginnacer_verify.commands.output import add_common
 from ginnacer_verify.errors import GinnacerError, InputError
 from ginnacer_verify.version import __version__
 
@@ -24,6 +25,7 @@ COMMANDS = {
     "replay": "judge a witness on the original network",
     "plot-trace": "draw ReLUs kept, bound and time of each round of a trace",
     "supports": "answer the capability questions of the VNN-LIB standard",
+    "bench": "run lists of instances, fetch the official ones, report the results",
     "doctor": "which solvers are installed, and how to install the others",
 }
 """Each is a module of `ginnacer_verify.commands`, imported only when it is called."""
@@ -67,14 +69,8 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
             module = import_module(f"ginnacer_verify.commands.{name.replace('-', '_')}")
             module.add_arguments(command)
             command.set_defaults(run=module.run)
-            _add_common(command)
+            add_common(command)
     return parser
-
-
-def _add_common(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    command.add_argument("--quiet", action="store_true", help="print nothing but the result")
-    command.add_argument("--debug", action="store_true", help="show a traceback when something fails")
 
 
 def _explain(args: argparse.Namespace, problem: Exception) -> int:

@@ -6,6 +6,18 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+COMMON = {
+    "--json": "print the result as one JSON document",
+    "--quiet": "print nothing but the result",
+    "--debug": "show a traceback when something fails",
+}
+
+
+def add_common(command: argparse.ArgumentParser, *, default: Any = False) -> None:
+    """The flags that every command has."""
+    for flag, text in COMMON.items():
+        command.add_argument(flag, action="store_true", default=default, help=text)
+
 
 def show(args: argparse.Namespace, document: Mapping[str, Any], lines: Iterable[str]) -> None:
     """The result: the document with --json, otherwise the lines."""

@@ -1,0 +1,125 @@
+"""One command in its own session with hard limits on time and memory.
+
+Memory is watched, not limited by the kernel: RLIMIT_AS counts address space, which compiled code, thread arenas and
+onnxruntime reserve by the gigabyte without using it, and counts each process alone. We add up the resident memory of
+the whole session ten times a second and end it when it has too much. Shared pages are counted in each process.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+STEP = 0.1
+"""Seconds between two looks at the clock and at the memory."""
+LINUX = sys.platform == "linux"
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if LINUX else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended: by itself (`ended` is empty), or by `timeout`, `memory` or `stopped`."""
+
+    ended: str
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    memory: int
+
+    @property
+    def killed(self) -> bool:
+        """Whether somebody else ended it, the kernel for instance."""
+        return not self.ended and self.exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
+
+
+def run_limited(
+    command: Sequence[str],
+    *,
+    timeout: float,
+    memory: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    environment: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Run the command to its end, to `timeout` seconds, to `memory` bytes or until `stop()`."""
+    start = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,  # so that nothing is left behind when the runner is killed
+            env=None if environment is None else dict(environment),
+        )
+    except OSError as problem:
+        return Outcome("", 127, "", f"{command[0]}: {problem.strerror}", time.monotonic() - start, 0)
+    ended, peak = "", 0
+    while True:
+        try:
+            out, err = child.communicate(timeout=max(0.0, min(STEP, start + timeout - time.monotonic())))
+            break
+        except subprocess.TimeoutExpired:
+            used = resident(child.pid)
+            peak = max(peak, used)
+            ended = ended or _reason(time.monotonic() - start >= timeout, memory is not None and used > memory, stop())
+            if ended or child.poll() is not None:  # a process that it left behind may hold its output open
+                end_session(child.pid)
+    seconds = time.monotonic() - start
+    end_session(child.pid)
+    return Outcome(ended, child.returncode, _text(out), _text(err), seconds, peak)
+
+
+def _reason(late: bool, large: bool, stopped: bool) -> str:
+    return "stopped" if stopped else "memory" if large else "timeout" if late else ""
+
+
+def _text(output: bytes) -> str:
+    return output.decode(errors="replace")
+
+
+def _die_with_parent() -> None:
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def session(leader: int) -> list[int]:
+    """The processes of a session; without /proc only its leader."""
+    if not LINUX:
+        return [leader]
+    members = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with suppress(OSError):  # it has ended meanwhile
+                # After the name in parentheses: state, parent, process group, session.
+                fields = Path(f"/proc/{entry}/stat").read_text(errors="replace").rpartition(")")[2].split()
+                if int(fields[3]) == leader and fields[0] != "Z":
+                    members.append(int(entry))
+    return members
+
+
+def resident(leader: int) -> int:
+    """Bytes of memory that a session holds; 0 where that cannot be seen."""
+    pages = 0
+    for process in session(leader) if LINUX else ():
+        with suppress(OSError, IndexError):
+            pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * _PAGE
+
+
+def end_session(leader: int) -> None:
+    """Kill every process of the session, also those that have made a process group of their own."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+    for process in session(leader) if LINUX else ():
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)

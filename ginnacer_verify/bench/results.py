@@ -1,0 +1,157 @@
+"""Rows of results, and the journal that keeps them: one JSON line each, on the disk before the next begins."""
+
+import csv
+import errno
+import fcntl
+import io
+import json
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ginnacer_verify.bench.instances import DECIDED
+from ginnacer_verify.bench.tools import OURS
+from ginnacer_verify.errors import InputError
+
+JOURNAL = "results.jsonl"
+RowKey: TypeAlias = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one tool said about one instance, and everything that is known about that run."""
+
+    category: str
+    network: str
+    property: str
+    tool: str
+    verdict: str
+    seconds: float
+    timeout: float
+    expected: str = ""
+    reason: str = ""
+    exit_code: int = 0
+    memory: int = 0
+    load: float = 0.0
+    started: str = ""
+    host: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+    trace: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> "Row":
+        """The row of a record; names that we do not know are left out, as another version may have written them."""
+        names = {item.name for item in fields(cls)}
+        return cls(**{name: value for name, value in record.items() if name in names})
+
+
+def row_key(row: Row) -> RowKey:
+    return row.category, row.network, row.property, row.tool
+
+
+def is_wrong(row: Row) -> bool:
+    return row.expected in DECIDED and row.verdict in DECIDED and row.verdict != row.expected
+
+
+def is_solved(row: Row) -> bool:
+    return row.verdict in DECIDED and not is_wrong(row)
+
+
+class Journal:
+    """The rows of one folder. Only one process at a time can have it open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / JOURNAL
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            os.close(self._file)
+            raise InputError(f"another run writes to {folder}: wait for it, or choose another folder") from problem
+        self.rows, self.torn = read_rows(self.path)
+        self._keys = {row_key(row) for row in self.rows}
+        self._mend()
+
+    def __contains__(self, key: RowKey) -> bool:
+        return key in self._keys
+
+    def append(self, row: Row) -> bool:
+        """Write the row and wait for the disk; a row that is already there is not written again."""
+        if row_key(row) in self._keys:
+            return False
+        end = os.fstat(self._file).st_size
+        data = json.dumps(asdict(row)).encode() + b"\n"
+        try:
+            if os.write(self._file, data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._file)
+        except OSError as problem:
+            os.ftruncate(self._file, end)  # half a line would spoil the next one
+            raise InputError(
+                f"{self.path} cannot be written ({problem.strerror}): make room and run the same with --resume"
+            ) from problem
+        self.rows.append(row)
+        self._keys.add(row_key(row))
+        return True
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _mend(self) -> None:
+        """Take away a last line that a crash has torn."""
+        data = self.path.read_bytes()
+        if data and not data.endswith(b"\n"):
+            os.ftruncate(self._file, data.rfind(b"\n") + 1)
+
+
+def read_rows(path: Path) -> tuple[list[Row], int]:
+    """The rows of a journal, each key once, and how many lines are none."""
+    rows: dict[RowKey, Row] = {}
+    torn = 0
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as problem:
+        raise InputError(f"{path} cannot be read: {problem.strerror}") from problem
+    for line in lines:
+        try:
+            row = Row.of(json.loads(line))
+            if not line.endswith(b"\n"):
+                raise ValueError("the end of the line is missing")
+            rows.setdefault(row_key(row), row)
+        except (ValueError, TypeError, AttributeError):
+            torn += 1
+    return list(rows.values()), torn
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace a file as a whole: there is the old one or the new one, never half of it."""
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        with draft.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as problem:
+        with suppress(OSError):
+            draft.unlink()
+        raise InputError(f"{path} cannot be written: {problem.strerror}") from problem
+
+
+def results_csv(rows: Iterable[Row]) -> str:
+    """The competition's table: category, network, property, time to prepare, verdict, time to run; no header."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow((row.category, row.network, row.property, "0.0", row.verdict, f"{row.seconds:.6f}"))
+    return text.getvalue()
+
+
+def write_tables(folder: Path, rows: Sequence[Row]) -> None:
+    """`results.csv` with our verdicts, and `results-TOOL.csv` for each other tool."""
+    for tool in dict.fromkeys(row.tool for row in rows):
+        name = "results.csv" if tool == OURS else f"results-{tool}.csv"
+        write_file(folder / name, results_csv(row for row in rows if row.tool == tool))

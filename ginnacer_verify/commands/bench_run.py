@@ -1,0 +1,159 @@
+"""`ginnacer bench run INSTANCES.csv -o DIR`: one process per instance, one fsynced line per result."""
+
+import argparse
+import math
+import signal
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from ginnacer_verify.bench.instances import Instance, read_instances, select
+from ginnacer_verify.bench.limits import LINUX
+from ginnacer_verify.bench.local import rows_here
+from ginnacer_verify.bench.machine import cores
+from ginnacer_verify.bench.measure import GB, Limits
+from ginnacer_verify.bench.results import Row
+from ginnacer_verify.bench.run import Plan, open_folder, record
+from ginnacer_verify.bench.scores import Score, by_tool, conflicts, in_common, score
+from ginnacer_verify.bench.tools import BUILT_IN, Tool, ours, read_tools
+from ginnacer_verify.commands.board import board
+from ginnacer_verify.commands.output import remark, show, table
+from ginnacer_verify.errors import InputError
+
+WRONG = 3
+"""Exit code of a run with a wrong or conflicting verdict."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "instances", type=Path, nargs="+", metavar="INSTANCES.csv", help="lines network,property,timeout"
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where the results go")
+    parser.add_argument("--resume", action="store_true", help="go on with the results in DIR")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at a wrong verdict")
+    limits = parser.add_argument_group("limits of each process")
+    limits.add_argument("--timeout", type=_positive, metavar="S", help="instead of the list's, start-up included")
+    limits.add_argument("--memory", type=_positive, metavar="GB", help="resident memory of all its processes")
+    limits.add_argument("-j", "--jobs", type=_count, default=1, metavar="N", help="instances at a time (default: 1)")
+    which = parser.add_argument_group("which instances")
+    which.add_argument("--every", type=_count, default=1, metavar="N", help="only lines 1, 1 + N, 1 + 2 N, ...")
+    which.add_argument("--first", type=_count, metavar="N", help="only so many")
+    which.add_argument(
+        "--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N shares, for array jobs"
+    )
+    which.add_argument(
+        "--expected", type=Path, metavar="FILE", help="known verdicts (default: expected.csv beside the list)"
+    )
+    tools = parser.add_argument_group("which tools")
+    tools.add_argument("--options", default="", metavar="TEXT", help="more options for `ginnacer verify`")
+    tools.add_argument("--peer", action="append", default=[], choices=list(BUILT_IN), help="run it as well")
+    tools.add_argument("--tools", type=Path, metavar="FILE.toml", help="run these command lines as well")
+    tools.add_argument("--only-peers", action="store_true", help="leave our verifier out")
+
+
+def run(args: argparse.Namespace) -> int:
+    instances, tools = _instances(args), _tools(args)
+    if args.memory and not LINUX:
+        raise InputError("--memory needs Linux: leave it out here")
+    settings = {"timeout": args.timeout, "memory": args.memory, "options": args.options}
+    plan = Plan(instances, tools, settings, args.resume, args.keep_going)
+    limits = Limits(int(args.memory * GB) if args.memory else None, max(1, cores() // args.jobs))
+    folder = _folder(args)
+    journal = open_folder(folder, plan)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: Slurm says so before it kills
+    try:
+        if journal.torn:
+            remark(args, f"{journal.torn} torn line in {journal.path} left out: its instance runs again")
+        work = plan.missing(journal)
+        total = sum(len(item.tools) for item in work)
+        with board(total, journal.rows, quiet=args.quiet) as observe:
+            record(plan, journal, folder, rows_here(work, limits, min(args.jobs, max(1, len(work)))), observe)
+        return _summary(args, folder, journal.rows)
+    finally:
+        journal.close()
+
+
+def _instances(args: argparse.Namespace) -> list[Instance]:
+    found: list[Instance] = []
+    for path in args.instances:
+        instances = read_instances(path, timeout=args.timeout, expected=args.expected)
+        if instances[0].category in {instance.category for instance in found}:
+            raise InputError(f"two lists are in folders of the name {instances[0].category}: run them one by one")
+        found += instances
+    chosen = select(found, every=args.every, shard=args.shard, first=args.first)
+    if not chosen:
+        raise InputError("no instance is left: look at --every, --shard and --first")
+    return chosen
+
+
+def _tools(args: argparse.Namespace) -> list[Tool]:
+    tools = [] if args.only_peers else [ours(args.options)]
+    tools += [BUILT_IN[name]() for name in dict.fromkeys(args.peer)]
+    tools += read_tools(args.tools) if args.tools else []
+    names = [tool.name for tool in tools]
+    if not names or len(set(names)) < len(names):
+        raise InputError("every tool needs a name of its own" if names else "--only-peers needs --peer or --tools")
+    return tools
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    """DIR, and in it a folder of its own for each share, so that they can run at the same time."""
+    part, parts = args.shard
+    output: Path = args.output
+    return output if parts == 1 else output / f"shard-{part}-of-{parts}"
+
+
+def _summary(args: argparse.Namespace, folder: Path, rows: list[Row]) -> int:
+    scores = [score(tool, found) for tool, found in by_tool(in_common(rows)).items()]
+    clashes = conflicts(rows)
+    document = {"folder": str(folder), "rows": len(rows), "conflicts": len(clashes), "tools": list(map(asdict, scores))}
+    show(args, document, table(summary_rows(scores)))
+    remark(args, f"{len(rows)} rows in {folder}")
+    wrong = sum(score.wrong for score in scores)
+    if wrong or clashes:
+        print(f"ginnacer: {wrong} wrong verdicts, {len(clashes)} conflicts between tools", file=sys.stderr)
+    return WRONG if wrong or clashes else 0
+
+
+def summary_rows(scores: list[Score]) -> list[list[object]]:
+    """A table with a heading; the ratio is of PAR-2 to that of the first tool."""
+    rows: list[list[object]] = [
+        [
+            "tool",
+            "solved",
+            *(scores[0].verdicts if scores else ()),
+            "wrong",
+            "median",
+            "solving",
+            "PAR-2",
+            "ratio",
+            "points",
+        ]
+    ]
+    for item in scores:
+        ratio = item.par2 / scores[0].par2 if scores[0].par2 > 0 else math.nan
+        median = "-" if item.median is None else f"{item.median:.2f}"
+        seconds = [median, f"{item.solving:.2f}", f"{item.par2:.1f}", f"{ratio:.2f}"]
+        rows.append([item.tool, item.solved, *item.verdicts.values(), item.wrong, *seconds, item.points])
+    return rows
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than one")
+    return value
+
+
+def _shard(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if not (part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"{text} is no share: write I/N with I from 1 to N")
+    return int(part), int(parts)
