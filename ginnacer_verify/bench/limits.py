@@ -66,7 +66,8 @@ def run_limited(
     ended, peak = "", 0
     while True:
         try:
-            out, err = child.communicate(timeout=max(0.0, min(STEP, start + timeout - time.monotonic())))
+            left = start + timeout - time.monotonic()
+            out, err = child.communicate(timeout=min(STEP, left) if left > 0 else STEP)
             break
         except subprocess.TimeoutExpired:
             used = resident(child.pid)
