@@ -15,7 +15,7 @@ from typing import Any
 from ginnacer_verify.bench.instances import DECIDED, Instance
 from ginnacer_verify.bench.local import Work
 from ginnacer_verify.bench.machine import machine, now
-from ginnacer_verify.bench.results import JOURNAL, Journal, Row, is_wrong, write_file, write_tables
+from ginnacer_verify.bench.results import JOURNAL, Journal, Row, is_wrong, read_rows, write_file, write_tables
 from ginnacer_verify.bench.tools import Tool
 from ginnacer_verify.errors import GinnacerError, InputError
 
@@ -91,7 +91,7 @@ def record(
     except BaseException:
         rows.close()  # ends the processes that are under way
         with suppress(InputError):  # the first problem is the one to tell
-            write_tables(folder, journal.rows)
+            write_tables(folder, read_rows(journal.path)[0])  # it may have come between the disk and the memory
         raise
     write_tables(folder, journal.rows)
 
