@@ -4,6 +4,7 @@ import gzip
 import os
 import socket
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ def measure(tool: Tool, instance: Instance, limits: Limits, stop: Callable[[], b
         except InputError as problem:
             outcome, text = Outcome("", 2, "", str(problem), 0.0, 0), ""
         else:
-            outcome = _run(tool.filled(places), instance.timeout, limits, stop)
+            outcome = _run(tool, places, instance.timeout, limits, stop)
             text = _result(Path(places["result"]))
     if outcome.ended == "stopped" or stop():
         return None
@@ -68,9 +69,10 @@ def measure(tool: Tool, instance: Instance, limits: Limits, stop: Callable[[], b
     )
 
 
-def _run(command: list[str], timeout: float, limits: Limits, stop: Callable[[], bool]) -> Outcome:
+def _run(tool: Tool, places: dict[str, str], timeout: float, limits: Limits, stop: Callable[[], bool]) -> Outcome:
     """Run it, and again when somebody else has killed it: that says nothing about the instance."""
     for _ in range(TRIES):
+        command = tool.filled(places | {"since": f"{time.time():.3f}"})
         outcome = run_limited(command, timeout=timeout, memory=limits.memory, stop=stop)
         if not outcome.killed or stop():
             break

@@ -23,7 +23,7 @@ VERDICTS = ("unsat", "sat", "unknown", "timeout", "error")
 WORDS = {word: word for word in VERDICTS} | {"holds": "unsat", "violated": "sat", "timed-out": "timeout"}
 """What tools write, and what it means: the words of the competition's scorer and of the VNN-LIB standard."""
 OURS = "ginnacer"
-PLACES = ("network", "property", "timeout", "category", "threads", "result")
+PLACES = ("network", "property", "timeout", "category", "threads", "result", "since")
 RECORDS = 300
 """Records of a trace that are kept; a longer one is thinned evenly."""
 Reading: TypeAlias = tuple[str, str, dict[str, Any], list[dict[str, Any]]]
@@ -82,6 +82,8 @@ def ours(options: str = "") -> Tool:
         "{property}",
         "--timeout",
         "{timeout}",
+        "--since",
+        "{since}",
         "--threads",
         "{threads}",
         *shlex.split(options),
@@ -157,7 +159,7 @@ def _pattern(table: dict[str, Any], place: str) -> str:
 
 
 def seconds_for(tool: Tool, limit: float) -> str:
-    """The timeout that a tool is told. Ours keeps some for starting and ending; others are told whole seconds."""
+    """The timeout that a tool is told. Ours keeps some for its ending; others are told whole seconds."""
     return f"{limit - min(1.0, 0.1 * limit):g}" if tool.is_ours else str(math.ceil(limit))
 
 

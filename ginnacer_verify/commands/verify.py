@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     loop.add_argument("--refine", choices=list(STRATEGIES), help="how a query is refined (default: split)")
     loop.add_argument("--per-round", type=int, metavar="N", help="ReLUs to refine per round (default: 8)")
     parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
+    parser.add_argument("--since", type=_seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
     parser.add_argument("--seed", type=int, default=0, help="of everything that is random (default: 0)")
     parser.add_argument("--no-attack", action="store_true", help="switch the falsifier off, to test the prover")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write one JSON line per round")
@@ -42,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    deadline = Deadline.after(args.timeout)
+    deadline = Deadline.after(args.timeout - (max(0.0, time.time() - args.since) if args.since else 0.0))
     network_file, property_file = _files(args)
     prop = read_vnnlib(property_file)
     _check_name(args, prop)
