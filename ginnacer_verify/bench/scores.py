@@ -43,6 +43,18 @@ def score(tool: str, rows: Sequence[Row]) -> Score:
     )
 
 
+def competition(rows: Sequence[Row]) -> dict[str, float]:
+    """The competition's total: in each category 100 for the most points, the others in proportion, never below 0."""
+    tools = by_tool(rows)
+    totals = dict.fromkeys(tools, 0.0)
+    for category in {row.category for row in rows}:
+        points = {t: score(t, [row for row in found if row.category == category]).points for t, found in tools.items()}
+        best = max(points.values())
+        for tool, count in points.items():
+            totals[tool] += max(0.0, 100.0 * count / best) if best > 0 else 0.0
+    return totals
+
+
 def par2(row: Row) -> float:
     return row.seconds if is_solved(row) else 2.0 * row.timeout
 
