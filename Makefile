@@ -41,6 +41,6 @@ clean:
 
 .venv/all.done: .venv/core.done
 	@echo "Installing the optional backends and the test tools (a few minutes) ..."
-	$(PIP) --editable '.[marabou,lirpa,plots,dev]'
+	$(PIP) --editable '.[marabou,lirpa,plots,dask,dev]'
 	$(PIP) --no-deps auto_LiRPA==0.3
 	@touch $@

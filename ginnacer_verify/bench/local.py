@@ -3,9 +3,10 @@
 import queue
 import threading
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ginnacer_verify.bench.instances import Instance
+from ginnacer_verify.bench.machine import cores
 from ginnacer_verify.bench.measure import Limits, measure
 from ginnacer_verify.bench.results import Row
 from ginnacer_verify.bench.tools import Tool
@@ -21,12 +22,13 @@ class Work:
 
 def rows_here(work: Sequence[Work], limits: Limits, jobs: int) -> Generator[Row, None, None]:
     """The rows as they come. Leaving the loop, for whatever reason, ends all processes that are under way."""
+    share = replace(limits, threads=limits.threads or max(1, cores() // jobs))
     waiting: queue.SimpleQueue[Work] = queue.SimpleQueue()
     done: queue.SimpleQueue[Row | BaseException | None] = queue.SimpleQueue()
     stop = threading.Event()
     for item in work:
         waiting.put(item)
-    threads = [threading.Thread(target=_serve, args=(waiting, done, stop, limits)) for _ in range(jobs)]
+    threads = [threading.Thread(target=_serve, args=(waiting, done, stop, share)) for _ in range(jobs)]
     for thread in threads:
         thread.start()
     try:

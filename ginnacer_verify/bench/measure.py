@@ -23,10 +23,10 @@ GB = 1 << 30
 
 @dataclass(frozen=True)
 class Limits:
-    """What one process may use; `memory` in bytes."""
+    """What one process may use; `memory` in bytes, `threads` 0 for its share of the machine's cores."""
 
     memory: int | None = None
-    threads: int = 1
+    threads: int = 0
 
 
 def measure(tool: Tool, instance: Instance, limits: Limits, stop: Callable[[], bool] = lambda: False) -> Row | None:

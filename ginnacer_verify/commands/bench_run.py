@@ -4,13 +4,13 @@ import argparse
 import math
 import signal
 import sys
+from collections.abc import Generator
 from dataclasses import asdict
 from pathlib import Path
 
 from ginnacer_verify.bench.instances import Instance, read_instances, select
 from ginnacer_verify.bench.limits import LINUX
-from ginnacer_verify.bench.local import rows_here
-from ginnacer_verify.bench.machine import cores
+from ginnacer_verify.bench.local import Work, rows_here
 from ginnacer_verify.bench.measure import GB, Limits
 from ginnacer_verify.bench.results import Row
 from ginnacer_verify.bench.run import Plan, open_folder, record
@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limits.add_argument("--timeout", type=_positive, metavar="S", help="instead of the list's, start-up included")
     limits.add_argument("--memory", type=_positive, metavar="GB", help="resident memory of all its processes")
     limits.add_argument("-j", "--jobs", type=_count, default=1, metavar="N", help="instances at a time (default: 1)")
+    limits.add_argument("--threads", type=_count, default=0, metavar="N", help="(default: its share of the cores)")
+    limits.add_argument("--dask", metavar="ADDRESS", help="run on the workers of this scheduler, as tcp://host:8786")
     which = parser.add_argument_group("which instances")
     which.add_argument("--every", type=_count, default=1, metavar="N", help="only lines 1, 1 + N, 1 + 2 N, ...")
     which.add_argument("--first", type=_count, metavar="N", help="only so many")
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--memory needs Linux: leave it out here")
     settings = {"timeout": args.timeout, "memory": args.memory, "options": args.options}
     plan = Plan(instances, tools, settings, args.resume, args.keep_going)
-    limits = Limits(int(args.memory * GB) if args.memory else None, max(1, cores() // args.jobs))
+    limits = Limits(int(args.memory * GB) if args.memory else None, args.threads)
     folder = _folder(args)
     journal = open_folder(folder, plan)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: Slurm says so before it kills
@@ -67,10 +69,18 @@ def run(args: argparse.Namespace) -> int:
         work = plan.missing(journal)
         total = sum(len(item.tools) for item in work)
         with board(total, journal.rows, quiet=args.quiet) as observe:
-            record(plan, journal, folder, rows_here(work, limits, min(args.jobs, max(1, len(work)))), observe)
+            record(plan, journal, folder, _rows(args, work, limits), observe)
         return _summary(args, folder, journal.rows)
     finally:
         journal.close()
+
+
+def _rows(args: argparse.Namespace, work: list[Work], limits: Limits) -> Generator[Row, None, None]:
+    if args.dask and work:
+        from ginnacer_verify.bench.cluster import rows_on_cluster
+
+        return rows_on_cluster(work, limits, args.dask)
+    return rows_here(work, limits, args.jobs)
 
 
 def _instances(args: argparse.Namespace) -> list[Instance]:

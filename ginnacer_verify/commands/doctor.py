@@ -12,7 +12,7 @@ from ginnacer_verify.errors import GinnacerError
 from ginnacer_verify.version import __version__
 
 CORE = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "numba", "rich", "vnnlib")
-OPTIONAL = {"matplotlib": "plots", "pandas": "plots", "torch": "lirpa"}
+OPTIONAL = {"matplotlib": "plots", "pandas": "plots", "torch": "lirpa", "distributed": "dask"}
 """Packages that some commands need, and the extra that installs them."""
 SECONDS = 60.0
 
