@@ -1,11 +1,12 @@
 # make demo    set up .venv and verify a bundled property
 # make test    set up .venv with every optional backend and run all tests
 # make check   ruff, ruff format and mypy
+# make wheel   build the wheel and try it in an environment of its own, with nothing but the core dependencies
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 
-.PHONY: demo test check clean
+.PHONY: demo test check wheel clean
 
 demo: .venv/core.done
 	@mkdir -p demo
@@ -25,8 +26,18 @@ check: .venv/all.done
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
+wheel: .venv/all.done
+	rm -rf dist .venv-wheel
+	.venv/bin/python -m build --wheel --no-isolation --outdir dist .
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd dist && ../.venv-wheel/bin/ginnacer doctor --fast
+	cd dist && ../.venv-wheel/bin/ginnacer bench run ../vnnlib/pade/instances.csv -o pade --first 4
+	cd dist && ../.venv-wheel/bin/ginnacer bench report pade -o pade.html
+	@.venv-wheel/bin/python -c 'import importlib.util as u, sys; sys.exit(any(map(u.find_spec, ("torch", "maraboupy", "pytest"))))'
+
 clean:
-	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-wheel demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 3; }

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +268,22 @@ def test_a_full_disk_in_the_middle(small_disk: Path, sixty: tuple[Path, tuple[ob
     assert torn == 0
     subprocess.run(["mount", "-o", "remount,size=1m", str(small_disk)], check=True)
     check_complete(folder, words)
+
+
+def test_the_live_table_on_a_terminal(tmp_path: Path) -> None:
+    path = write_list(tmp_path / "list", ["sat", "unsat"], expected=["sat", "sat"])
+    words = (path, "-o", tmp_path / "out", "--tools", write_tool(tmp_path), "--only-peers", "--keep-going")
+    terminal, end = os.openpty()
+    run = subprocess.Popen(bench(*words), stderr=end, stdout=subprocess.DEVNULL, env=os.environ | {"COLUMNS": "100"})
+    os.close(end)
+    shown = b""
+    with suppress(OSError):  # the other end is closed when the run is over
+        while piece := os.read(terminal, 1 << 16):
+            shown += piece
+    os.close(terminal)
+    assert run.wait() == 3
+    for word in (b"PAR-2", b"reader", b"prop_1.vnnlib", b"ends", "━".encode()):
+        assert word in shown
 
 
 # The journal and the scores by themselves.

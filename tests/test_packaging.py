@@ -40,6 +40,14 @@ def test_the_wheel_has_the_package_and_nothing_else(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"ginnacer_verify"}
-    for needed in ("cli.py", "py.typed", "adapters/highs.py", "properties/vnnlib.py", "loading/graph.py"):
+    for needed in (
+        "cli.py",
+        "py.typed",
+        "adapters/highs.py",
+        "properties/vnnlib.py",
+        "loading/graph.py",
+        "bench/page/page.js",
+        "bench/sets/acasxu.toml",
+    ):
         assert f"ginnacer_verify/{needed}" in names
     assert not [name for name in names if "test" in name or name.endswith((".onnx", ".vnnlib", ".csv"))]

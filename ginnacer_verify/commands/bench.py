@@ -7,6 +7,7 @@ from ginnacer_verify.commands.output import add_common
 
 COMMANDS = {
     "run": "run every instance of a list in its own process, with hard limits; resumable",
+    "fetch": "get an official benchmark set from its public repository",
     "report": "results of one or more runs as one self-contained page",
 }
 """Each is a module `bench_NAME` beside this one."""

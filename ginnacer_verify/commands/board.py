@@ -105,11 +105,13 @@ class _View:
 
     def _rows(self) -> "RenderableType":
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(box=None, show_header=False, padding=(0, 1))
         for row in self.last:
             style = "bold white on red" if is_wrong(row) else COLOURS[row.verdict]
-            table.add_row(row.tool, f"[{style}]{row.verdict}", f"{row.seconds:.2f} s", row.network, row.property)
+            names = Text(row.network), Text(row.property)  # a list of networks looks like markup
+            table.add_row(row.tool, f"[{style}]{row.verdict}", f"{row.seconds:.2f} s", *names)
         return table
 
     def _bar(self) -> "RenderableType":
