@@ -14,7 +14,7 @@ from ginnacer_verify.bench.measure import Limits, measure
 from ginnacer_verify.bench.results import Row
 from ginnacer_verify.errors import InputError
 
-PATIENCE = 20.0
+PATIENCE = 5.0
 """Seconds to wait for the scheduler."""
 
 
