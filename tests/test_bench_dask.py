@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from bench_lists import bench, call, journal, write_list, write_tool
 
-from ginnacer_verify.bench.limits import session
+from ginnacer_verify.bench.guardian import session
 from ginnacer_verify.deadline import Deadline
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'ginnacer-verify[dask]'")

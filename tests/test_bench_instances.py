@@ -149,6 +149,7 @@ def test_our_document_is_read() -> None:
     assert (verdict, reason, details["seconds"], records) == ("unknown", "why", 1.5, [{"round": 1}, {"round": 2}])
     assert ours().read(outcome('{"error": "no such file"}', "", 2), "")[:2] == ("error", "no such file")
     assert ours().read(outcome("", "Segmentation fault", -11), "")[0] == "error"
+    assert ours().read(outcome("", trace, -9), "")[3] == [{"round": 1}, {"round": 2}], "killed, but it left a trace"
     assert ours().read(outcome('{"verdict": "perhaps"}'), "")[0] == "error"
 
 

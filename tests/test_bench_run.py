@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from bench_lists import bench, call, journal, write_list, write_tool
 
-from ginnacer_verify.bench.limits import session
+from ginnacer_verify.bench.guardian import session
 from ginnacer_verify.bench.results import Journal, Row, read_rows
 from ginnacer_verify.bench.scores import conflicts, in_common, score
 from ginnacer_verify.deadline import Deadline
@@ -123,6 +123,16 @@ def test_results_of_another_run_are_not_touched(tmp_path: Path) -> None:
     assert "begun with timeout None, not 9.0" in other.stderr
     assert call(*words, "--resume").returncode == 0
     assert (tmp_path / "out" / "results.jsonl").read_text() == before
+
+
+def test_a_run_that_never_began_needs_no_resume(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    path = write_list(tmp_path / "list", ["sat"])
+    words = (path, "-o", tmp_path / "out", "--tools", write_tool(tmp_path), "--only-peers")
+    lost = call(*words, "--timeout", 3, "--dask", "tcp://127.0.0.1:9")
+    assert lost.returncode == 2
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in lost.stderr
+    assert call(*words).returncode == 0
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:

@@ -5,23 +5,20 @@ onnxruntime reserve by the gigabyte without using it, and counts each process al
 the whole session ten times a second and end it when it has too much. Shared pages are counted in each process.
 """
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ginnacer_verify.bench.guardian import LINUX, end_session, session, tell_guardian
+
 STEP = 0.1
 """Seconds between two looks at the clock and at the memory."""
-LINUX = sys.platform == "linux"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None) if LINUX else None
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,6 @@ def run_limited(
     timeout: float,
     memory: int | None = None,
     stop: Callable[[], bool] = lambda: False,
-    environment: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Run the command to its end, to `timeout` seconds, to `memory` bytes or until `stop()`."""
     start = time.monotonic()
@@ -58,11 +54,10 @@ def run_limited(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_die_with_parent,  # so that nothing is left behind when the runner is killed
-            env=None if environment is None else dict(environment),
         )
     except OSError as problem:
         return Outcome("", 127, "", f"{command[0]}: {problem.strerror}", time.monotonic() - start, 0)
+    tell_guardian(f"+{child.pid}")
     ended, peak = "", 0
     while True:
         try:
@@ -77,6 +72,7 @@ def run_limited(
                 end_session(child.pid)
     seconds = time.monotonic() - start
     end_session(child.pid)
+    tell_guardian(f"-{child.pid}")
     return Outcome(ended, child.returncode, _text(out), _text(err), seconds, peak)
 
 
@@ -88,26 +84,6 @@ def _text(output: bytes) -> str:
     return output.decode(errors="replace")
 
 
-def _die_with_parent() -> None:
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def session(leader: int) -> list[int]:
-    """The processes of a session; without /proc only its leader."""
-    if not LINUX:
-        return [leader]
-    members = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with suppress(OSError):  # it has ended meanwhile
-                # After the name in parentheses: state, parent, process group, session.
-                fields = Path(f"/proc/{entry}/stat").read_text(errors="replace").rpartition(")")[2].split()
-                if int(fields[3]) == leader and fields[0] != "Z":
-                    members.append(int(entry))
-    return members
-
-
 def resident(leader: int) -> int:
     """Bytes of memory that a session holds; 0 where that cannot be seen."""
     pages = 0
@@ -115,12 +91,3 @@ def resident(leader: int) -> int:
         with suppress(OSError, IndexError):
             pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * _PAGE
-
-
-def end_session(leader: int) -> None:
-    """Kill every process of the session, also those that have made a process group of their own."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
-    for process in session(leader) if LINUX else ():
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(process, signal.SIGKILL)

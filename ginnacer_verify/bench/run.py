@@ -15,7 +15,7 @@ from typing import Any
 from ginnacer_verify.bench.instances import DECIDED, Instance
 from ginnacer_verify.bench.local import Work
 from ginnacer_verify.bench.machine import machine, now
-from ginnacer_verify.bench.results import JOURNAL, Journal, Row, is_wrong, read_rows, write_file, write_tables
+from ginnacer_verify.bench.results import Journal, Row, is_wrong, read_rows, write_file, write_tables
 from ginnacer_verify.bench.tools import Tool
 from ginnacer_verify.errors import GinnacerError, InputError
 
@@ -48,21 +48,29 @@ class Plan:
 
 def open_folder(folder: Path, plan: Plan) -> Journal:
     """The folder's journal, with the run's start noted; refuses to mix it with another run."""
-    if (folder / JOURNAL).exists() and not plan.resume:
-        raise InputError(f"{folder} has results: add --resume to go on with them, or choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    meta = _read_meta(folder / META)
+    journal = Journal(folder)
+    try:
+        meta = _read_meta(folder / META) if journal.rows else {}
+        _check_settings(folder, plan, journal, meta)
+        runs = [*meta.get("runs", []), {"started": now(), **machine()}]
+        write_file(folder / META, json.dumps({"settings": plan.settings, "runs": runs}, indent=1))
+    except BaseException:
+        journal.close()
+        raise
+    return journal
+
+
+def _check_settings(folder: Path, plan: Plan, journal: Journal, meta: dict[str, Any]) -> None:
+    if journal.rows and not plan.resume:
+        raise InputError(f"{folder} has results: add --resume to go on with them, or choose another folder")
     for name, value in plan.settings.items():
         before = meta.get("settings", {}).get(name, value)
         if before != value:
             raise InputError(f"{folder} was begun with {name} {before}, not {value}: choose another folder")
-    journal = Journal(folder)
     if not plan.keep_going:
         for row in filter(is_wrong, journal.rows):
             _check(row, ())
-    runs = [*meta.get("runs", []), {"started": now(), **machine()}]
-    write_file(folder / META, json.dumps({"settings": plan.settings, "runs": runs}, indent=1))
-    return journal
 
 
 def _read_meta(path: Path) -> dict[str, Any]:

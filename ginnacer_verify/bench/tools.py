@@ -169,7 +169,8 @@ def _own(outcome: Outcome) -> Reading:
         details = json.loads(outcome.stdout)
         verdict, reason = details.pop("verdict", "error"), details.pop("reason", "") or details.pop("error", "")
     except (ValueError, AttributeError):
-        return "error", f"it ended with exit code {outcome.exit_code}: {_last_line(outcome)}"[:500], {}, []
+        details, verdict = {}, "error"
+        reason = f"it ended with exit code {outcome.exit_code}: {_last_line(outcome)}"[:500]
     return verdict if verdict in VERDICTS else "error", reason, details, trace_of(outcome.stderr.splitlines())
 
 

@@ -8,8 +8,8 @@ from collections.abc import Generator
 from dataclasses import asdict
 from pathlib import Path
 
+from ginnacer_verify.bench.guardian import LINUX
 from ginnacer_verify.bench.instances import Instance, read_instances, select
-from ginnacer_verify.bench.limits import LINUX
 from ginnacer_verify.bench.local import Work, rows_here
 from ginnacer_verify.bench.measure import GB, Limits
 from ginnacer_verify.bench.results import Row
