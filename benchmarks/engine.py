@@ -22,10 +22,11 @@ from cases import one_disjunct, random_case
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.engine.kernel import bound_boxes, memory
 from ginnacer_verify.engine.native import NativeRun
+from ginnacer_verify.engine.net import scratch
 from ginnacer_verify.engine.phases.run import PhaseRun
 from ginnacer_verify.engine.problem import problem
+from ginnacer_verify.engine.search import bound_boxes
 from ginnacer_verify.loading import load
 from ginnacer_verify.network import Array, Network
 from ginnacer_verify.portfolio import choose, verify
@@ -67,12 +68,12 @@ def cost(network: Network, radius: float) -> tuple[float, float]:
         bounds = np.tile(task.largest, (64, 1))
         return middle - radius, middle + radius, -bounds, bounds.copy()
 
-    space, states, splits = memory(task.net), np.zeros(64, np.int64), np.zeros(64, np.int64)
+    space, states, splits = scratch(task.net), np.zeros(64, np.int64), np.zeros(64, np.int64)
     rest = (np.zeros((64, 5)), states, splits, np.zeros(64), np.zeros(64))
-    bound_boxes(task.net, space, 4, *fresh(), *rest)
+    bound_boxes(task.net, space, [*fresh(), *rest])
     arrays = list(fresh())
     start = time.perf_counter()
-    unstable = bound_boxes(task.net, space, 4, *arrays, *rest)
+    unstable = bound_boxes(task.net, space, [*arrays, *rest])
     return unstable / 64, (time.perf_counter() - start) / 64 * 1e6
 
 

@@ -6,8 +6,9 @@ from cases import BY_HAND, Case, box_of, one_disjunct, random_case, random_netwo
 
 from benchmarks import benchmark
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.engine.kernel import OPEN, PROVED, bound_box, memory, worst_row
+from ginnacer_verify.engine.kernel import Memory, bound_box, memory_in, worst_row
 from ginnacer_verify.engine.native import NativeRun
+from ginnacer_verify.engine.net import OPEN, PROVED, Net, scratch
 from ginnacer_verify.engine.problem import Problem, problem
 from ginnacer_verify.loading import load
 from ginnacer_verify.network import Array, Network
@@ -26,6 +27,11 @@ def native(network: Network, prop: Property, *, threads: int = 1, falsify: bool 
             return "sat"
         case reason:
             return reason
+
+
+def memory(net: Net) -> Memory:
+    space: Memory = memory_in(*scratch(net), net.sizes[-1])
+    return space
 
 
 def small_instance(seed: int) -> tuple[Network, Problem, Disjunct]:

@@ -15,23 +15,11 @@ Every value that decides something is moved by `Net.error`, a bound on the round
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 from numpy.typing import NDArray
 
+from ginnacer_verify.engine.net import OPEN, PROVED, Net
 from ginnacer_verify.network import Array
-
-OPEN, PROVED = 0, 1
-
-
-class Net(NamedTuple):
-    """A folded network: `sizes[k]` values enter layer k; its weights and biases start at `weights[k]`, `biases[k]`."""
-
-    sizes: NDArray[np.int64]
-    weights: NDArray[np.int64]
-    biases: NDArray[np.int64]
-    weight: Array
-    bias: Array
-    error: Array
 
 
 class Memory(NamedTuple):
@@ -55,38 +43,57 @@ class Memory(NamedTuple):
     blame: Array  # the coefficients that belong to each plane
     mixture: Array  # the weights of the rows in their combination
     values: Array  # the rows' values at the minimum of the combination
-
-
-def memory(net: Net) -> Memory:
-    """Working memory for the given network."""
-    inputs, rows = int(net.sizes[0]), int(net.sizes[-1])
-    relus, widest = int(net.sizes[1:-1].sum()), int(net.sizes.max())
-    width = 1 + inputs + relus
-    return Memory(
-        before=np.zeros((widest, width)),
-        rows=np.zeros((widest, width)),
-        unstable=np.zeros((relus, width)),
-        known=np.zeros(relus, dtype=np.int64),
-        lower=np.zeros(relus),
-        upper=np.zeros(relus),
-        slope=np.zeros(relus),
-        line=np.zeros(relus),
-        chosen=np.zeros(relus),
-        work=np.zeros(width),
-        coefficients=np.zeros(relus),
-        solution=np.zeros(relus),
-        spread=np.zeros((widest, inputs)),
-        reach=np.zeros((relus, inputs)),
-        planes=np.zeros((rows + 1, 1 + inputs)),
-        blame=np.zeros((rows + 1, relus)),
-        mixture=np.zeros(rows),
-        values=np.zeros(rows),
-    )
+    centroid: Array  # of the box
+    radius: Array
+    low: Array  # what is left of the box after cuts, in units of the radius
+    high: Array
+    gain: Array  # per input: what halving it promises,
+    loss: Array  # and its share in what the lines give away
+    middle: Array  # of what is left of the box
 
 
 def compiled(function: Any) -> Any:
     """Compiled for the types it is first called with; the global interpreter lock is let go of."""
-    return njit(cache=True, nogil=True, fastmath={"contract"})(function)
+    return njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")(function)
+
+
+@compiled
+def copy(values, to, count):  # type: ignore[no-untyped-def]
+    """The first `count` values. Assigning slices could allocate memory, which entries must not (`machine_code`)."""
+    for i in range(count):
+        to[i] = values[i]
+
+
+@compiled
+def part(numbers, at, length):  # type: ignore[no-untyped-def]
+    return numbers[at : at + length], at + length
+
+
+@compiled
+def memory_in(before, layer, unstable, spread, reach, planes, blame, numbers, counts, rows):  # type: ignore[no-untyped-def]
+    """The working memory that a `Scratch` holds, for a network with so many rows of the property."""
+    relus, inputs, width = reach.shape[0], reach.shape[1], unstable.shape[1]
+    lower, at = part(numbers, 0, relus)
+    upper, at = part(numbers, at, relus)
+    slope, at = part(numbers, at, relus)
+    line, at = part(numbers, at, relus)
+    chosen, at = part(numbers, at, relus)
+    work, at = part(numbers, at, width)
+    coefficients, at = part(numbers, at, relus)
+    solution, at = part(numbers, at, relus)
+    mixture, at = part(numbers, at, rows)
+    values, at = part(numbers, at, rows)
+    centroid, at = part(numbers, at, inputs)
+    radius, at = part(numbers, at, inputs)
+    low, at = part(numbers, at, inputs)
+    high, at = part(numbers, at, inputs)
+    gain, at = part(numbers, at, inputs)
+    loss, at = part(numbers, at, inputs)
+    middle, at = part(numbers, at, inputs)
+    return Memory(
+        before, layer, unstable, counts, lower, upper, slope, line, chosen, work, coefficients, solution, spread, reach,
+        planes, blame, mixture, values, centroid, radius, low, high, gain, loss, middle,
+    )  # fmt: skip
 
 
 @compiled
@@ -211,8 +218,8 @@ def tighter(low, high, new_low, new_high):  # type: ignore[no-untyped-def]
 @compiled
 def register(m, i, inputs, settled, count, low, high):  # type: ignore[no-untyped-def]
     """Row i as unstable ReLU number `count`, with its two lines; the lower one has slope 1 if it is mostly active."""
-    m.unstable[count, : 1 + inputs + settled] = m.rows[i, : 1 + inputs + settled]
-    m.reach[count] = m.spread[i]
+    copy(m.rows[i], m.unstable[count], 1 + inputs + settled)
+    copy(m.spread[i], m.reach[count], inputs)
     m.known[count] = settled
     m.lower[count], m.upper[count] = low, high
     m.slope[count] = high / (high - low)
@@ -238,14 +245,14 @@ def hidden_layers(net, m, centroid, radius, lower, upper):  # type: ignore[no-un
                 register(m, i, inputs, settled, count, lower[n], upper[n])
                 count += 1
         for i in range(net.sizes[k + 1]):
-            m.before[i, : 1 + inputs + settled] = m.rows[i, : 1 + inputs + settled]
+            copy(m.rows[i], m.before[i], 1 + inputs + settled)
     return count
 
 
 @compiled
 def keep_plane(m, number, inputs, count):  # type: ignore[no-untyped-def]
-    m.planes[number] = m.work[: 1 + inputs]
-    m.blame[number, :count] = m.coefficients[:count]
+    copy(m.work, m.planes[number], 1 + inputs)
+    copy(m.coefficients, m.blame[number], count)
 
 
 @compiled
@@ -264,10 +271,10 @@ def bound_rows(m, inputs, count, rows, steps):  # type: ignore[no-untyped-def]
     nearest, largest = 0, -np.inf
     for i in range(rows):
         forget_plane(m, i)
-        m.chosen[:count] = m.line[:count]
+        copy(m.line, m.chosen, count)
         best, step = -np.inf, 0.5
         for _ in range(steps + 1):
-            m.work[: 1 + inputs + count] = m.rows[i, : 1 + inputs + count]
+            copy(m.rows[i], m.work, 1 + inputs + count)
             bound = eliminate(m, inputs, count, m.chosen)
             if bound > best:
                 best = bound
@@ -280,13 +287,26 @@ def bound_rows(m, inputs, count, rows, steps):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def shift_weights(m, rows, rate):  # type: ignore[no-untyped-def]
+    """More weight for rows with larger values: multiplied by their exponentials, and summing to 1 again."""
+    largest, total = -np.inf, 0.0
+    for i in range(rows):
+        largest = max(largest, m.values[i])
+    for i in range(rows):
+        m.mixture[i] *= np.exp(rate * (m.values[i] - largest))
+        total += m.mixture[i]
+    for i in range(rows):
+        m.mixture[i] /= total
+
+
+@compiled
 def bound_mixture(m, inputs, count, rows, steps):  # type: ignore[no-untyped-def]
     """The best lower bound of a convex combination of the rows: above 0, they cannot all be at most 0.
 
     Slopes and weights climb together; the derivative by a row's weight is its value where the bound is attained."""
     forget_plane(m, rows)
     m.mixture[:] = 1.0 / rows
-    m.chosen[:count] = m.line[:count]
+    copy(m.line, m.chosen, count)
     best, step, scale = -np.inf, 0.5, 0.0
     for _ in range(steps + 1):
         m.work[: 1 + inputs + count] = 0.0
@@ -302,10 +322,11 @@ def bound_mixture(m, inputs, count, rows, steps):  # type: ignore[no-untyped-def
             m.values[i] = at_corner(m.rows[i], m.work, inputs)
             for j in range(count):
                 m.values[i] += m.rows[i, 1 + inputs + j] * m.solution[j]
-        scale = max(scale, np.abs(m.values).max()) if scale == 0.0 else scale
+        if scale == 0.0:
+            for i in range(rows):
+                scale = max(scale, abs(m.values[i]))
         if scale > 0.0:
-            m.mixture[:] *= np.exp(3.0 * step * (m.values - m.values.max()) / scale)
-            m.mixture[:] /= m.mixture.sum()
+            shift_weights(m, rows, 3.0 * step / scale)
         step *= 0.8
     return best
 
@@ -341,22 +362,33 @@ def clip(m, inputs, planes, error, low, high):  # type: ignore[no-untyped-def]
 def widest(m, inputs, count, plane, low, high):  # type: ignore[no-untyped-def]
     """The input whose halving should help most: its share in what the lines of unstable ReLUs give away (ten parts),
     and in the movement of the plane (one part)."""
-    gain, loss = np.zeros(inputs), np.zeros(inputs)
+    m.gain[:] = 0.0
+    m.loss[:] = 0.0
     for j in range(count):
         coefficient = m.blame[plane, j]
         if coefficient > 0.0:
             given = coefficient * min(m.upper[j], -m.lower[j])
         else:
             given = coefficient * m.slope[j] * m.lower[j]
-        reach = m.reach[j].sum()
+        reach = 0.0
+        for i in range(inputs):
+            reach += m.reach[j, i]
         if reach > 0.0:
-            loss += given * m.reach[j] / reach
-    moved = np.abs(m.planes[plane, 1:])
-    if moved.sum() > 0.0:
-        gain += moved / moved.sum()
-    if loss.sum() > 0.0:
-        gain += 10.0 * loss / loss.sum()
-    return np.argmax(gain * (high - low))
+            for i in range(inputs):
+                m.loss[i] += given * m.reach[j, i] / reach
+    moved = lost = 0.0
+    for i in range(inputs):
+        moved += abs(m.planes[plane, 1 + i])
+        lost += m.loss[i]
+    best, most = 0, -1.0
+    for i in range(inputs):
+        if moved > 0.0:
+            m.gain[i] += abs(m.planes[plane, 1 + i]) / moved
+        if lost > 0.0:
+            m.gain[i] += 10.0 * m.loss[i] / lost
+        if m.gain[i] * (high[i] - low[i]) > most:
+            best, most = i, m.gain[i] * (high[i] - low[i])
+    return best
 
 
 @compiled
@@ -367,8 +399,11 @@ def bound_box(net, m, steps, low_x, high_x, lower, upper, point):  # type: ignor
     and the corner where its best bound is attained."""
     inputs, rows = net.sizes[0], net.sizes[-1]
     error = net.error[-1]
-    centroid = low_x + 0.5 * (high_x - low_x)
-    radius = np.maximum(high_x - centroid, centroid - low_x) * (1.0 + 1e-15)
+    centroid, radius, low, high = m.centroid, m.radius, m.low, m.high
+    for j in range(inputs):
+        centroid[j] = low_x[j] + 0.5 * (high_x[j] - low_x[j])
+        radius[j] = max(high_x[j] - centroid[j], centroid[j] - low_x[j]) * (1.0 + 1e-15)
+        low[j], high[j] = -1.0, 1.0
     count = hidden_layers(net, m, centroid, radius, lower, upper)
     nearest, largest = bound_rows(m, inputs, count, rows, steps)
     planes = rows
@@ -379,7 +414,6 @@ def bound_box(net, m, steps, low_x, high_x, lower, upper, point):  # type: ignor
             nearest, largest = rows, mixed
     if largest > error:
         return PROVED, 0, largest, count
-    low, high = -np.ones(inputs), np.ones(inputs)
     if not clip(m, inputs, planes, error, low, high):
         return PROVED, 0, largest, count
     split = widest(m, inputs, count, nearest, low, high) if inputs else 0
@@ -394,7 +428,8 @@ def bound_box(net, m, steps, low_x, high_x, lower, upper, point):  # type: ignor
 @compiled
 def worst_row(net, m, x):  # type: ignore[no-untyped-def]
     """The largest property row at an input: at most 0 where it is unsafe. The rows of `m` serve as memory."""
-    m.before[: net.sizes[0], 0] = x
+    for i in range(net.sizes[0]):
+        m.before[i, 0] = x[i]
     largest = -np.inf
     for k in range(len(net.sizes) - 1):
         for i in range(net.sizes[k + 1]):
@@ -404,7 +439,8 @@ def worst_row(net, m, x):  # type: ignore[no-untyped-def]
             m.rows[i, 0] = max(value, 0.0)
             if k == len(net.sizes) - 2:
                 largest = max(largest, value)
-        m.before[: net.sizes[k + 1], 0] = m.rows[: net.sizes[k + 1], 0]
+        for i in range(net.sizes[k + 1]):
+            m.before[i, 0] = m.rows[i, 0]
     return largest
 
 
@@ -421,8 +457,55 @@ def bound_boxes(net, m, steps, low_x, high_x, lower, upper, points, states, spli
         unstable += count
         if states[b] == OPEN:
             slacks[b] = worst_row(net, m, points[b])
-            middle = low_x[b] + 0.5 * (high_x[b] - low_x[b])
-            other = worst_row(net, m, middle)
+            for j in range(net.sizes[0]):
+                m.middle[j] = low_x[b, j] + 0.5 * (high_x[b, j] - low_x[b, j])
+            other = worst_row(net, m, m.middle)
             if other < slacks[b]:
-                points[b], slacks[b] = middle, other
+                copy(m.middle, points[b], net.sizes[0])
+                slacks[b] = other
     return unstable
+
+
+def boxes(  # type: ignore[no-untyped-def]
+    sizes, weights, biases, layers, weight, bias, parameters, error,
+    before, layer, unstable, spread, reach, planes, blame, numbers, counts, widest, relus,
+    steps, count, low_x, high_x, lower, upper, points, states, splits, bounds, slacks,
+):  # fmt: skip
+    """`bound_boxes` with arrays as addresses: what `machine_code` compiles."""
+    sizes = carray(sizes, (layers + 1,))
+    inputs, rows = sizes[0], sizes[layers]
+    width = 1 + inputs + relus
+    net = Net(
+        sizes,
+        carray(weights, (layers,)),
+        carray(biases, (layers,)),
+        carray(weight, (parameters,)),
+        carray(bias, (relus + rows,)),
+        carray(error, (layers,)),
+    )
+    memory = memory_in(
+        carray(before, (widest, width)),
+        carray(layer, (widest, width)),
+        carray(unstable, (relus, width)),
+        carray(spread, (widest, inputs)),
+        carray(reach, (relus, inputs)),
+        carray(planes, (rows + 1, 1 + inputs)),
+        carray(blame, (rows + 1, relus)),
+        carray(numbers, (7 * relus + width + 2 * rows + 7 * inputs,)),
+        carray(counts, (relus,)),
+        rows,
+    )
+    return bound_boxes(
+        net,
+        memory,
+        steps,
+        carray(low_x, (count, inputs)),
+        carray(high_x, (count, inputs)),
+        carray(lower, (count, relus)),
+        carray(upper, (count, relus)),
+        carray(points, (count, inputs)),
+        carray(states, (count,)),
+        carray(splits, (count,)),
+        carray(bounds, (count,)),
+        carray(slacks, (count,)),
+    )

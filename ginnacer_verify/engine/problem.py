@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.bounds import TINY, absolute, gamma
-from ginnacer_verify.engine.kernel import Net
+from ginnacer_verify.engine.net import Net
 from ginnacer_verify.fold import fold_error, fold_rows
 from ginnacer_verify.network import Array, Network, dense, read_only
 from ginnacer_verify.properties.property import Disjunct

@@ -1,12 +1,15 @@
 """The search: a frontier of boxes, bounded in batches on all cores, halved where they stay open."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ginnacer_verify.engine.kernel import OPEN, bound_boxes, memory
+from ginnacer_verify.engine.machine_code import Entry
+from ginnacer_verify.engine.net import OPEN, Net, Scratch, scratch
 from ginnacer_verify.engine.problem import Problem
 from ginnacer_verify.network import Array
 
@@ -18,6 +21,23 @@ WORST = 4
 """Inputs per batch that are shown to the judge."""
 STEPS = 4
 """How often the slopes of a row's bound are improved."""
+
+BOXES = Entry(
+    "ginnacer_verify.engine.kernel",
+    "boxes",
+    "long* long* long* long double* double* long double* "
+    "double* double* double* double* double* double* double* double* long* long long "
+    "long long double* double* double* double* double* long* long* double* double*",
+    ("ginnacer_verify.engine.kernel", "ginnacer_verify.engine.net"),
+)
+"""The compiled function that bounds boxes; its arguments are those of `kernel.boxes`."""
+
+
+def bound_boxes(net: Net, space: Scratch, arrays: Sequence[NDArray[Any]]) -> int:
+    """`kernel.bound_boxes` by its machine code."""
+    sizes, weights, biases, weight, bias, error = net
+    network = (sizes, weights, biases, len(error), weight, bias, len(weight), error)
+    return BOXES(*network, *space, len(space.before), len(space.counts), STEPS, len(arrays[0]), *arrays)
 
 
 @dataclass
@@ -66,7 +86,7 @@ class Search:
         self.frontier = Frontier(problem.low[None], problem.high[None], -largest, largest)
         self.boxes = self.unstable = 0
         self.stuck = False
-        self._spaces = [memory(problem.net) for _ in range(threads)]
+        self._spaces = [scratch(problem.net) for _ in range(threads)]
 
     @property
     def done(self) -> bool:
@@ -98,7 +118,7 @@ class Search:
 
         def work(thread: int) -> int:
             own, space = chunks[thread :: len(self._spaces)], self._spaces[thread]
-            return sum(bound_boxes(self.problem.net, space, STEPS, *(a[chunk] for a in arrays)) for chunk in own)
+            return sum(bound_boxes(self.problem.net, space, [a[chunk] for a in arrays]) for chunk in own)
 
         threads = range(min(len(self._spaces), len(chunks)))
         unstable = sum(pool.map(work, threads) if len(threads) > 1 else map(work, threads))
