@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 from bench_lists import bench, call, journal, write_list, write_tool
 
+from ginnacer_verify.bench import cluster as cluster_module
 from ginnacer_verify.bench.guardian import session
+from ginnacer_verify.bench.measure import Limits
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.errors import InputError
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install 'ginnacer-verify[dask]'")
 VNNLIB = Path(__file__).resolve().parent.parent / "vnnlib"
@@ -29,28 +32,21 @@ class Cluster:
     """A scheduler and its workers, each a process of its own."""
 
     def __init__(self, folder: Path, workers: int) -> None:
-        self.file = folder / "scheduler.json"
-        words = ["scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(self.file)]
-        self.scheduler = self._start(words)
-        wait_until(self.file.exists)
-        self.workers = [self.worker() for _ in range(workers)]
-
-    @property
-    def address(self) -> str:
-        return str(json.loads(self.file.read_text())["address"])
-
-    def worker(self) -> "subprocess.Popen[bytes]":
-        words = ["worker", "--scheduler-file", str(self.file), "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-        return self._start([*words, "--memory-limit", "0"])
+        file = folder / "scheduler.json"
+        self.scheduler = dask("scheduler", "--port", "0", "--scheduler-file", str(file))
+        wait_until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
+        self.address = str(json.loads(file.read_text())["address"])
+        words = (self.address, "--nthreads", "1", "--no-nanny", "--memory-limit", "0")
+        self.workers = [dask("worker", *words) for _ in range(workers)]
 
     def close(self) -> None:
         for process in (*self.workers, self.scheduler):
             process.kill()
             process.wait()
 
-    @staticmethod
-    def _start(words: list[str]) -> "subprocess.Popen[bytes]":
-        return start([sys.executable, "-m", "dask", *words, "--host", "127.0.0.1"])
+
+def dask(*words: str) -> "subprocess.Popen[bytes]":
+    return start([sys.executable, "-m", "dask", *words, "--host", "127.0.0.1", "--no-dashboard"])
 
 
 @contextmanager
@@ -139,3 +135,9 @@ def test_a_scheduler_that_is_lost_is_told(tmp_path: Path) -> None:
         _, problem = run.communicate(timeout=60)
     assert run.returncode == 2
     assert "--resume" in problem
+
+
+def test_no_worker_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "WORKER_PATIENCE", 0.5)
+    with cluster(tmp_path, workers=0) as found, pytest.raises(InputError, match=r"dask worker tcp://"):
+        list(cluster_module.rows_on_cluster([], Limits(), found.address))

@@ -14,14 +14,15 @@ from ginnacer_verify.bench.measure import Limits, measure
 from ginnacer_verify.bench.results import Row
 from ginnacer_verify.errors import InputError
 
-PATIENCE = 5.0
-"""Seconds to wait for the scheduler."""
+PATIENCE, WORKER_PATIENCE = 5.0, 60.0
+"""Seconds to wait for the scheduler, and for its first worker."""
 
 
 def rows_on_cluster(work: Sequence[Work], limits: Limits, address: str) -> Generator[Row, None, None]:
     """The rows as they come. Leaving the loop ends what is under way on the workers."""
     client = _connect(address)
     try:
+        _wait_for_a_worker(client, address)
         yield from _collect(client, work, limits)
     finally:
         client.close()  # the scheduler forgets what nobody waits for, and the workers see that
@@ -36,6 +37,13 @@ def _connect(address: str) -> Any:
         return Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as problem:
         raise InputError(f"no Dask scheduler answers at {address}: start one with `dask scheduler`") from problem
+
+
+def _wait_for_a_worker(client: Any, address: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=WORKER_PATIENCE)
+    except TimeoutError as problem:
+        raise InputError(f"no worker has come to {address}: start some with `dask worker {address}`") from problem
 
 
 def _collect(client: Any, work: Sequence[Work], limits: Limits) -> Generator[Row, None, None]:
