@@ -75,6 +75,8 @@ def verify(
     `remaining` are the parts that are still to be decided, if others are proved already."""
     if np.isnan(timeout):
         raise InputError("the timeout is not a number")
+    if per_round < 1:
+        raise InputError(f"{per_round} ReLUs per round refine nothing: give at least 1")
     deadline = Deadline.after(timeout)
     solver = get_backend(backend) if isinstance(backend, str) else backend
     settings = Settings(_choice(INITIAL, initial), _choice(STRATEGIES, refine), per_round, restarts, deadline, observe)

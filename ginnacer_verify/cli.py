@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import sys
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     args = _parser(words).parse_args(words)
     try:
-        return int(args.run(args))
+        return _run(args)
     except KeyboardInterrupt:
         return _fail(args, "interrupted", 130)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
@@ -50,6 +51,14 @@ def main(arguments: list[str] | None = None) -> int:
         if args.debug:
             raise
         return _explain(args, problem)
+
+
+def _run(args: argparse.Namespace) -> int:
+    """The command, without the warnings of packages, which are for developers: --debug and -W show them."""
+    with warnings.catch_warnings():
+        if not (args.debug or sys.warnoptions):
+            warnings.simplefilter("ignore")
+        return int(args.run(args))
 
 
 def _parser(words: list[str]) -> argparse.ArgumentParser:

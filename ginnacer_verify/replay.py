@@ -111,9 +111,11 @@ class Judge:
 
 
 def check_fit(network: Network, prop: Property) -> None:
-    """Refuse a property that speaks about another number of inputs or outputs than the network has."""
+    """Refuse a property about another number of inputs or outputs, or another element type, than the network has."""
     if (network.inputs, network.outputs) != (prop.inputs, prop.outputs):
         raise PropertyError(
             f"the property speaks about {prop.inputs} inputs and {prop.outputs} outputs, "
             f"but the network has {network.inputs} and {network.outputs}"
         )
+    if prop.x.dtype.lower() not in {"real", network.dtype.name}:
+        raise PropertyError(f"the property declares {prop.x.dtype} inputs, but the network takes {network.dtype.name}")

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,7 @@ def read_witness(path: Path, prop: Property) -> Array:
     try:
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as problem:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
         raise WitnessError(f"{path} cannot be read: {problem}") from problem
     return parse_witness(text, prop, source=str(path))
 

@@ -282,6 +282,12 @@ def test_a_round_tells_what_happened() -> None:
     assert [sum(moment.kept) for moment in rounds] == sorted(sum(moment.kept) for moment in rounds)
 
 
+def test_nothing_per_round_is_refused() -> None:
+    """Otherwise the first spurious witness would be taken for the network's own."""
+    with pytest.raises(InputError, match="at least 1"):
+        verify(*pair(twisted(-1.1)), per_round=0)
+
+
 def test_unknown_names_are_refused() -> None:
     for options in ({"refine": "prayer"}, {"initial": "prayer"}, {"backend": "prayer"}):
         with pytest.raises(InputError, match="prayer"):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from models import Graph, dense
 
@@ -93,6 +94,25 @@ def test_replay(capsys: pytest.CaptureFixture[str], network: Path, prop: Path, t
     assert out.startswith("spurious: input 2 is 0.75, outside of [0.5, 0.5]")
 
 
+def test_replay_of_a_tie_and_of_what_overflows(
+    capsys: pytest.CaptureFixture[str], network: Path, prop: Path, tmp_path: Path
+) -> None:
+    """A strict row is safe at equality; JSON has no infinity."""
+    witness = tmp_path / "witness.json"
+    witness.write_text(json.dumps({"x": [0.0, 0.0, 0.5]}))
+    y = json.loads(run(capsys, "replay", network, prop, witness, "--json")[1])["y"]
+    for relation, word in (("<", "safe"), ("<=", "unsafe")):
+        prop.write_text(PROPERTY.replace("(or (<= Y_0 Y_1) (>= Y_0 1000))", f"({relation} Y_0 {y[0]:.20f})"))
+        assert run(capsys, "replay", network, prop, witness)[1].split()[-1] == word
+    graph = Graph([1, 3])
+    graph.add("Gemm", np.full((3, 2), 1e30, dtype="f4"), np.zeros(2, dtype="f4"))
+    network.write_bytes(graph.model())
+    witness.write_text(json.dumps({"x": [1e30, 1e30, 1e30]}))
+    document = json.loads(run(capsys, "replay", network, prop, witness, "--json")[1], parse_constant=pytest.fail)
+    assert document["verdict"] == "spurious"
+    assert document["slacks"] == [None]
+
+
 @pytest.mark.parametrize("command", ["check", "replay", "verify"])
 def test_bad_input_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str) -> None:
     absent = tmp_path / "absent.onnx"
@@ -105,6 +125,17 @@ def test_bad_input_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path:
         assert "absent.onnx" in err
         assert bool(out) == ("--json" in options)
     assert json.loads(run(capsys, command, *words, "--json")[1])["exit_code"] == 2
+
+
+def test_warnings_of_packages_do_not_reach_the_user(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An infinite weight makes numpy warn before we refuse it."""
+    graph = Graph([1, 2])
+    graph.add("Gemm", np.array([[np.inf, 1.0], [0.0, 1.0]], dtype="f4"), np.zeros(2, dtype="f4"))
+    file = tmp_path / "infinite.onnx"
+    file.write_bytes(graph.model())
+    code, _, err = run(capsys, "check", file, "--quiet")
+    assert code == 2
+    assert err == f"ginnacer: {file}: a weight or bias is not a finite number; retrain or repair the network\n"
 
 
 def test_a_property_of_another_network(capsys: pytest.CaptureFixture[str], tmp_path: Path, prop: Path) -> None:

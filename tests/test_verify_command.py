@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +13,7 @@ from ginnacer_verify.commands import plot_trace, supports, verify
 from ginnacer_verify.emit.onnx import network_model
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.progress import read_trace
+from ginnacer_verify.properties.property import Variable
 from ginnacer_verify.properties.write import to_vnnlib
 
 CASES = {case.name: case for case in BY_HAND}
@@ -84,7 +86,30 @@ def test_json_has_all_its_fields(files: tuple[str, str, str], capsys: pytest.Cap
     assert found["y"][0] <= -0.99
 
 
-@pytest.mark.parametrize("words", [("one",), ("one", "two", "three"), ("one", "two", "--network", "N=three")])
+def test_running_out_of_time_in_the_standards_words(
+    files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(verify, files[1], "--network", f"N={files[0]}", "--timeout", "0") == 1
+    assert capsys.readouterr().out == "timed-out\n"
+
+
+@pytest.mark.parametrize(("declared", "fits"), [("real", True), ("float32", True), ("float64", False)])
+def test_an_element_type_that_the_network_has_not_is_refused(
+    files: tuple[str, str, str], tmp_path: Path, declared: str, fits: bool
+) -> None:
+    prop = replace(CASES["corners missed"].prop, x=Variable("X", (2,), declared), y=Variable("Y", (1,), declared))
+    (tmp_path / "two.vnnlib").write_text(to_vnnlib(prop, "2.0"))
+    if fits:
+        assert call(verify, str(tmp_path / "two.vnnlib"), "--network", f"N={files[0]}") == 0
+    else:
+        with pytest.raises(InputError, match="declares float64 inputs, but the network takes float32"):
+            call(verify, str(tmp_path / "two.vnnlib"), "--network", f"N={files[0]}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("one",), ("one", "two", "three"), ("one", "two", "--network", "N=three"), ("one", "--network", "N=")],
+)
 def test_too_few_or_too_many_files(words: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match="one network and one property"):
         call(verify, *words)
@@ -94,6 +119,15 @@ def test_too_few_or_too_many_files(words: tuple[str, ...]) -> None:
 def test_no_number_of_seconds(files: tuple[str, str, str], seconds: str) -> None:
     with pytest.raises(SystemExit):
         call(verify, files[0], files[1], f"--timeout={seconds}")
+
+
+@pytest.mark.parametrize("words", [("--threads", "0"), ("--threads=-3",), ("--seed=-1",), ("--per-round", "0")])
+def test_numbers_that_make_no_sense(
+    files: tuple[str, str, str], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        call(verify, files[0], files[1], *words)
+    assert "is below" in capsys.readouterr().err
 
 
 def test_a_trace_is_written_read_and_drawn(

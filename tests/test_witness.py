@@ -44,6 +44,11 @@ def test_files_may_be_compressed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_witness(file, ONE), X)
     with pytest.raises(WitnessError, match="cannot be read"):
         read_witness(tmp_path / "absent", ONE)
+    whole = gzip.compress(witness_text(ONE, X, Y).encode())
+    for damaged in (whole[:-9], whole[:12] + bytes(len(whole) - 12), whole[:3]):
+        file.write_bytes(damaged)
+        with pytest.raises(WitnessError, match="cannot be read"):
+            read_witness(file, ONE)
 
 
 @pytest.mark.parametrize(

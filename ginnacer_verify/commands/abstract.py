@@ -13,7 +13,7 @@ from ginnacer_verify import strategies
 from ginnacer_verify.abstraction import Abstraction, abstract
 from ginnacer_verify.box import Box
 from ginnacer_verify.commands.bar import Bar
-from ginnacer_verify.commands.output import remark, show
+from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.emit.abstraction import LARGEST, abstraction_model, onnx_bytes
 from ginnacer_verify.emit.npz import save
 from ginnacer_verify.emit.vnnlib import abstract_property
@@ -56,7 +56,7 @@ def add_abstraction_arguments(parser: argparse.ArgumentParser) -> None:
         default="first-fit",
         help=f"{', '.join(NAMED)}, budget=K or budget=K1,K2,... (ReLUs per abstracted layer); default: first-fit",
     )
-    parser.add_argument("--seed", type=int, default=0, help="for --strategy random")
+    parser.add_argument("--seed", type=whole(0), default=0, help="for --strategy random")
     parser.add_argument("--layers", default="all", help="which to abstract, from 1: all, 2-, 1-3 or 1,4; default: all")
     parser.add_argument(
         "--inputs",

@@ -12,8 +12,8 @@ import numpy as np
 from ginnacer_verify.abstraction import Abstraction
 from ginnacer_verify.commands.abstract import add_abstraction_arguments, build, read_property
 from ginnacer_verify.commands.bar import Bar
-from ginnacer_verify.commands.output import remark, show, table
-from ginnacer_verify.errors import AbstractionError, InputError
+from ginnacer_verify.commands.output import remark, show, table, whole
+from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.loading import load
 from ginnacer_verify.network import Array
 
@@ -23,15 +23,15 @@ DISTANCES = "0.0001,0.001,0.01,0.1,1"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_abstraction_arguments(parser)
     parser.add_argument("--distances", default=DISTANCES, help=f"from the centroid, by commas; default: {DISTANCES}")
-    parser.add_argument("--samples", type=int, default=10_000, help="inputs per distance; default: 10000, as the paper")
+    parser.add_argument(
+        "--samples", type=whole(1), default=10_000, help="inputs per distance; default: 10000, as the paper"
+    )
     parser.add_argument("--csv", type=Path, help="write the table to this file as well")
     parser.add_argument("--plot", type=Path, help="draw it into this file (.png, .svg, .pdf); needs matplotlib")
 
 
 def run(args: argparse.Namespace) -> int:
     distances = parse_distances(args.distances)
-    if args.samples < 1:
-        raise InputError("--samples must be at least 1")
     abstraction = build(args, load(args.network), read_property(args))
     with Bar("sampling", quiet=args.quiet) as bar:
         rows = []

@@ -1,9 +1,9 @@
-"""How commands print: one JSON document or plain lines on stdout, remarks on stderr."""
+"""What commands share: one JSON document or plain lines on stdout, remarks on stderr, whole numbers as arguments."""
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 COMMON = {
@@ -31,6 +31,19 @@ def remark(args: argparse.Namespace, text: str) -> None:
     """Something beside the result; --quiet leaves it out."""
     if not args.quiet:
         print(text, file=sys.stderr)
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number of at least so much."""
+
+    def read(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text} is below {least}")
+        return value
+
+    read.__name__ = "whole number"  # what argparse calls it when `int` refuses the text
+    return read
 
 
 def table(rows: Sequence[Sequence[object]]) -> list[str]:

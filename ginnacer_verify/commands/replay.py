@@ -1,10 +1,12 @@
 """`ginnacer replay NET PROP WITNESS`: is it a counterexample on the original network?"""
 
 import argparse
+import math
 from pathlib import Path
 
 from ginnacer_verify.commands.output import show, table
 from ginnacer_verify.loading import load
+from ginnacer_verify.network import Array
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.replay import Counterexample, Judge
 from ginnacer_verify.witness import read_witness
@@ -25,14 +27,20 @@ def run(args: argparse.Namespace) -> int:
         "verdict": "counterexample" if confirmed else "spurious",
         "reason": reason,
         "disjunct": judgement.disjunct,
-        "slacks": judgement.slacks.tolist(),
+        "slacks": _numbers(judgement.slacks),
         "x": judgement.x.tolist(),
-        "y": judgement.y.tolist(),
+        "y": _numbers(judgement.y),
     }
+    strict = prop.disjuncts[judgement.disjunct].outputs.strict if prop.disjuncts else ()
     rows = [
-        ("row", number, "slack", f"{slack:+.9g}", "unsafe" if slack >= 0 else "safe")
-        for number, slack in enumerate(judgement.slacks)
+        ("row", number, "slack", f"{slack:+.9g}", "unsafe" if slack > 0 or (slack == 0 and not open_) else "safe")
+        for number, (slack, open_) in enumerate(zip(judgement.slacks, strict, strict=False))
     ]
     heading = f"{document['verdict']}{': ' + reason if reason else ''} (disjunct {judgement.disjunct})"
     show(args, document, [heading, *table(rows)])
     return 0
+
+
+def _numbers(values: Array) -> list[float | None]:
+    """JSON has no name for what is not a finite number but null."""
+    return [value if math.isfinite(value) else None for value in values.tolist()]

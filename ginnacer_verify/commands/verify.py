@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ginnacer_verify.backend import backend_names
-from ginnacer_verify.commands.output import remark, show
+from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.loading import load
@@ -29,15 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine", choices=ENGINES, default="auto", help="boxes and phases are native, cegar is the loop"
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="of the native engines (default: all cores)")
+    parser.add_argument("--threads", type=whole(1), metavar="N", help="of the native engines (default: all cores)")
     loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
     loop.add_argument("--backend", choices=backend_names(), help="the solver (default: highs)")
     loop.add_argument("--initial", choices=list(INITIAL), help="which ReLUs the first query keeps (default: relaxed)")
     loop.add_argument("--refine", choices=list(STRATEGIES), help="how a query is refined (default: split)")
-    loop.add_argument("--per-round", type=int, metavar="N", help="ReLUs to refine per round (default: 8)")
+    loop.add_argument("--per-round", type=whole(1), metavar="N", help="ReLUs to refine per round (default: 8)")
     parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
     parser.add_argument("--since", type=_seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
-    parser.add_argument("--seed", type=int, default=0, help="of everything that is random (default: 0)")
+    parser.add_argument("--seed", type=whole(0), default=0, help="of everything that is random (default: 0)")
     parser.add_argument("--no-attack", action="store_true", help="switch the falsifier off, to test the prover")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write one JSON line per round")
     parser.add_argument("--witness", type=Path, metavar="FILE", help="write the counterexample, if there is one")
@@ -90,8 +90,8 @@ def _files(args: argparse.Namespace) -> tuple[Path, Path]:
     """The network and the property, in our own way of naming them or in the standard's."""
     if len(args.files) == 2 and not args.network:
         return args.files[0], args.files[1]
-    if len(args.files) == 1 and len(args.network) == 1 and "=" in args.network[0]:
-        return Path(args.network[0].split("=", 1)[1]), args.files[0]
+    if len(args.files) == 1 and len(args.network) == 1 and (network := args.network[0].partition("=")[2]):
+        return Path(network), args.files[0]
     raise InputError("give one network and one property: `verify NET PROP` or `verify PROP --network N=NET`")
 
 
@@ -100,7 +100,7 @@ def _witness(prop: Property, verdict: Violated) -> str:
 
 
 def _show(args: argparse.Namespace, prop: Property, verdict: Verdict) -> None:
-    lines = [verdict.word]
+    lines = ["timed-out" if args.network and verdict.word == "timeout" else verdict.word]  # the standard's word for it
     if isinstance(verdict, Violated):
         lines.append(_witness(prop, verdict).rstrip("\n"))
     show(args, document(verdict), lines)
