@@ -14,6 +14,7 @@ import signal
 import struct
 import subprocess
 import sys
+import weakref
 from contextlib import suppress
 from typing import IO, Any
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.marabou import FunctionalForm, contradiction, functional_form, live_query
+from ginnacer_verify.emit.scaling import ScaledForm, scaled
 from ginnacer_verify.network import read_only
 from ginnacer_verify.query import Answer, Query, Sat, Unknown, Unsat
 
@@ -58,27 +60,21 @@ class MarabouBackend:
         if contradiction(query):
             return Unsat()
         try:
-            reply = self._ask(functional_form(query), deadline)
+            form = scaled(functional_form(query))
+            reply = self._ask(form.form, deadline)
         except (OSError, EOFError, ValueError) as problem:
             self.close()
             return Unknown(f"Marabou's process ended without an answer ({problem}): try --backend highs")
         if reply is None:
             self.close()
             return TIMEOUT
-        return _answer(reply, query.base.size)
+        return _answer(reply, form)
 
     def close(self) -> None:
         """End the child, if there is one."""
         if self._child:
-            self._child.kill()
-            for stream in (self._child.stdin, self._child.stdout):
-                with suppress(OSError):  # what was still to be written has no reader any more
-                    assert stream
-                    stream.close()
-            self._child.wait()
+            self._end()
             self._child = None
-
-    __del__ = close
 
     def _ask(self, form: FunctionalForm, deadline: Deadline) -> dict[str, Any] | None:
         """The child's reply, or None when time ran out."""
@@ -87,6 +83,7 @@ class MarabouBackend:
             self._child = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
+            self._end = weakref.finalize(self, _end, self._child)  # also when nobody closes us, or Python ends
         assert self._child.stdin
         assert self._child.stdout
         message = pickle.dumps((form, math.ceil(deadline.left)))
@@ -102,7 +99,16 @@ class MarabouBackend:
         return reply
 
 
-def _answer(reply: dict[str, Any], size: int) -> Answer:
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    for stream in (child.stdin, child.stdout):
+        with suppress(OSError):  # what was still to be written has no reader any more
+            assert stream
+            stream.close()
+    child.wait()
+
+
+def _answer(reply: dict[str, Any], form: ScaledForm) -> Answer:
     """What the reply says; anything that is not exactly an answer is none."""
     word = reply.get("word")
     if word == "sat":
@@ -110,8 +116,8 @@ def _answer(reply: dict[str, Any], size: int) -> Answer:
             z = np.array(reply["z"], dtype=np.float64)
         except (KeyError, TypeError, ValueError):
             z = np.zeros(0)
-        if z.shape == (size,) and np.isfinite(z).all():
-            return Sat(read_only(z))
+        if z.shape == form.form.z.shape and np.isfinite(z).all():
+            return Sat(read_only(form.z(z)))
         return Unknown("Marabou gave a solution that is none: try --backend highs")
     if isinstance(word, str) and word in ANSWERS:
         return ANSWERS[word]

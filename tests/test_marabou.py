@@ -15,6 +15,7 @@ from test_relational import solution_at
 
 from ginnacer_verify.adapters.marabou import MarabouBackend
 from ginnacer_verify.emit.marabou import FunctionalForm, functional_form, live_query, save_ipq
+from ginnacer_verify.emit.scaling import SIZE, scaled
 from ginnacer_verify.query import Query, Sat, Unknown, Unsat
 from ginnacer_verify.refine import exact, ginnacer
 from ginnacer_verify.relational import Relational
@@ -70,6 +71,36 @@ def test_every_run_satisfies_the_form(seed: int) -> None:
                     assert values[after] == pytest.approx(max(values[before], 0.0), abs=1e-6)
 
 
+@pytest.mark.parametrize("seed", OPEN)
+def test_the_scaled_form_says_the_same_in_other_units(seed: int) -> None:
+    """v = shift + scale * v' turns bounds, equations and ReLUs into each other, and every range into one of SIZE."""
+    for relational in relationals(seed):
+        for kept in ((), exact(relational), ginnacer(relational)):
+            form = functional_form(relational.query(kept))
+            other = scaled(form)
+            new = np.random.default_rng(seed).normal(size=len(form.lower)) * SIZE
+            old = other.shift + other.scale * new
+            np.testing.assert_allclose(
+                other.shift + other.scale * other.form.lower, form.lower, rtol=1e-12, atol=1e-300
+            )
+            np.testing.assert_allclose(
+                other.shift + other.scale * other.form.upper, form.upper, rtol=1e-12, atol=1e-300
+            )
+            for a, b in zip(form.equations, other.form.equations, strict=True):
+                residual = a.coefficients @ old[a.variables] - a.scalar
+                units = np.abs(a.coefficients * other.scale[a.variables]).max() / np.abs(b.coefficients).max()
+                assert units * (b.coefficients @ new[b.variables] - b.scalar) == pytest.approx(residual, abs=1e-6)
+                assert 0.5 < np.abs(b.coefficients).max() <= 1
+            for before, after in form.relus:
+                assert other.shift[before] == other.shift[after] == 0
+                assert other.scale[before] == other.scale[after]
+            size = np.maximum(np.abs(other.form.lower), np.abs(other.form.upper))
+            assert (size <= SIZE).all()
+            after_relus = [after for _, after in form.relus]
+            assert (np.delete(size, after_relus) > SIZE / 2).all()
+            np.testing.assert_allclose(other.z(new[form.z]), old[form.z])
+
+
 def test_the_form_is_functional() -> None:
     """Every variable is an input or defined by one equation or ReLU from earlier ones, which Marabou insists on."""
     relational = relationals(OPEN[0])[0]
@@ -92,7 +123,7 @@ def test_a_saved_query_is_the_live_one(tmp_path: Path) -> None:
         options = core.Options()
         options._verbosity = 0
         saved = core.solve(core.loadQuery(str(tmp_path / "query.ipq")), options, "")[0]
-        live = core.solve(live_query(functional_form(query)), options, "")[0]
+        live = core.solve(live_query(scaled(functional_form(query)).form), options, "")[0]
         assert saved == live
         assert saved in {"sat", "unsat"}
 
@@ -184,6 +215,26 @@ def test_witnesses_satisfy_the_query() -> None:
                     assert query.violation(answer.z) <= 1e-5
     assert found > 5
     backend.close()
+
+
+def test_the_child_ends_quietly_with_its_backend_or_with_python() -> None:
+    pytest.importorskip("maraboupy")
+    backend = MarabouBackend(command=child("import time; time.sleep(60)"))
+    backend.solve(query_of(), timeout=0.1)
+    backend = MarabouBackend()
+    backend.solve(query_of(), timeout=20)
+    process = backend._child
+    del backend
+    assert process
+    assert process.poll() is not None
+    code = (
+        "from test_marabou import MarabouBackend, query_of; kept = MarabouBackend(); "
+        "kept.solve(query_of(), timeout=20); print(kept._child.pid)"
+    )
+    folder = Path(__file__).parent
+    program = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    assert program.stderr == ""
+    assert not Path("/proc", program.stdout.strip()).exists()
 
 
 def test_the_module_imports_without_the_solver() -> None:

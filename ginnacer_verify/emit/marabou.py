@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.emit.scaling import scaled
 from ginnacer_verify.network import Array
-from ginnacer_verify.query import Query, Shared
+from ginnacer_verify.query import Base, Query, Shared
 
 if TYPE_CHECKING:
     from maraboupy import MarabouCore
@@ -54,6 +55,17 @@ def contradiction(query: Query) -> bool:
     """Whether an unsafe row or an input constraint is constant and not met; Marabou cannot be told so."""
     parts = (query.base.unsafe, query.base.inputs)
     return any(bool((~part.matrix.any(axis=1) & (part.offset < 0)).any()) for part in parts)
+
+
+def outwards(base: Base) -> Array:
+    """How far each unsafe row is moved outwards, because an exact ReLU `x' = relu(y)` is written without its slack.
+
+    That is what the slacks of all ReLUs can do to a row through the layers behind them."""
+    relus, free, reach = base.relus, base.free, np.abs(base.unsafe.matrix)
+    for number in np.unique(relus.layer)[::-1]:
+        here = np.flatnonzero(relus.layer == number)
+        reach = reach + reach[:, free + here] @ np.abs(relus.weight[here])
+    return np.asarray(reach[:, free:] @ relus.slack)
 
 
 def functional_form(query: Query) -> FunctionalForm:
@@ -140,7 +152,7 @@ class _Writer:
         matrix = base.unsafe.matrix[self.rows]
         least = np.minimum(matrix * base.lower, matrix * base.upper).sum(axis=1)
         lower[self.first_row :] = least - 1e-6 * (1 + np.abs(least))
-        upper[self.first_row :] = base.unsafe.offset[self.rows]
+        upper[self.first_row :] = (base.unsafe.offset + outwards(base))[self.rows]
         return lower, upper
 
 
@@ -170,7 +182,7 @@ def live_query(form: FunctionalForm) -> "MarabouCore.InputQuery":
 
 
 def save_ipq(query: Query, path: Path) -> None:
-    """Write the query as a file for Marabou's own command line (`--input-query`)."""
+    """Write the query as a file for Marabou's own command line (`--input-query`), in the units of `emit.scaling`."""
     from maraboupy import MarabouCore
 
-    MarabouCore.saveQuery(live_query(functional_form(query)), str(path))
+    MarabouCore.saveQuery(live_query(scaled(functional_form(query)).form), str(path))
