@@ -2,7 +2,8 @@
 
 `METHODS` are the library's own: FastLin is CROWN with lower slopes that equal the upper ones, alpha-CROWN optimises
 them. Everything runs in float64 on the CPU; a bound counts only if it clears the slacks of the query, which are far
-above the library's rounding errors.
+above the library's rounding errors. In a child process, because the library knows no deadline. Run as a program, this
+module is the child.
 """
 
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ginnacer_verify.box import Box
+from ginnacer_verify.child import Child, out_of_time, serve
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.chain import chain
 from ginnacer_verify.errors import InputError
@@ -41,17 +43,31 @@ class AutoLirpaBackend:
 
     def __init__(self, methods: Sequence[str] = ("CROWN", "alpha-CROWN")) -> None:
         self._methods = tuple(methods)
+        self.child = Child("auto_LiRPA", (sys.executable, "-m", "ginnacer_verify.adapters.auto_lirpa"))
 
     def solve(self, query: Query, *, timeout: float) -> Answer:
         deadline = Deadline.after(timeout)
-        emitted = chain(query)
-        for method in self._methods:
-            if deadline.passed:
-                return Unknown("auto_LiRPA ran out of time: raise --timeout", timeout=True)
-            lower, _ = lirpa_bounds(emitted.layers, emitted.box, method)
-            if (lower > 0).any():  # a NaN is not
-                return Unsat()
+        if deadline.passed:
+            return out_of_time("auto_LiRPA")
+        reply = self.child.ask((query, self._methods), deadline)
+        if isinstance(reply, Unknown):
+            return reply
+        if "problem" in reply:
+            return Unknown(f"auto_LiRPA stopped with {reply['problem']}: try --backend highs")
+        if reply["proved"] is True:
+            return Unsat()
         return Unknown("auto_LiRPA's bounds do not prove it: try --refine bisect or --backend highs")
+
+
+def run(question: tuple[Query, Sequence[str]], seconds: float) -> dict[str, Any]:
+    """Try one method after the other in this process."""
+    query, methods = question
+    emitted = chain(query)
+    try:
+        bounds = (lirpa_bounds(emitted.layers, emitted.box, method)[0] for method in methods)
+        return {"proved": any(bool((lower > 0).any()) for lower in bounds)}  # a NaN is not
+    except Exception as problem:  # its assertions, for one, which fail on chains whose ReLUs are nearly all stable
+        return {"problem": f"{type(problem).__name__} {problem}".strip()}
 
 
 def lirpa_bounds(layers: Sequence[Layer], box: Box, method: str = "CROWN") -> tuple[Array, Array]:
@@ -122,3 +138,6 @@ def _library() -> Any:
 
 
 BACKEND = AutoLirpaBackend
+
+if __name__ == "__main__":
+    serve(run)

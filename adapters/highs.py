@@ -55,9 +55,11 @@ class HighsBackend:
         if query.base is not self._base or query.kept[: len(self._kept)] != self._kept:
             self._program, self._open = _Program(query.base), [{}]
             self._base, self._kept = query.base, ()
-        for shared in query.kept[len(self._kept) :]:
-            self._program.keep(shared)
-        self._kept = query.kept
+        for number in range(len(self._kept), len(query.kept)):
+            if deadline.passed:
+                return TIMEOUT
+            self._program.keep(query.kept[number])
+            self._kept = query.kept[: number + 1]
         return self._search(deadline)
 
     def _search(self, deadline: Deadline) -> Answer:

@@ -1,7 +1,15 @@
-"""HiGHS's own branch and cut on the query as a mixed-integer program: a second opinion, and what others do."""
+"""HiGHS's own branch and cut on the query as a mixed-integer program: a second opinion, and what others do.
+
+In a child process, because HiGHS can spend ten times its time limit in presolve. Run as a program, this module is the
+child.
+"""
+
+import sys
+from typing import Any
 
 import numpy as np
 
+from ginnacer_verify.child import Child, out_of_time, serve
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.milp import excess_column, milp_blocks
 from ginnacer_verify.network import read_only
@@ -9,7 +17,7 @@ from ginnacer_verify.query import TOLERANCE, Answer, Query, Sat, Unknown, Unsat
 
 ANSWERS: dict[str, Answer] = {
     "kInfeasible": Unsat(),
-    "kTimeLimit": Unknown("HiGHS ran out of time: raise --timeout", timeout=True),
+    "kTimeLimit": out_of_time("HiGHS"),
     "kMemoryLimit": Unknown("HiGHS ran out of memory: try --refine bisect"),
 }
 SOLVED = {"kOptimal", "kSolutionLimit"}
@@ -31,34 +39,49 @@ class MilpBackend:
     install = "pip install highspy"
     complete = True
 
-    def solve(self, query: Query, *, timeout: float) -> Answer:
-        import highspy
+    def __init__(self) -> None:
+        self.child = Child("HiGHS", (sys.executable, "-m", "ginnacer_verify.adapters.milp"))
 
+    def solve(self, query: Query, *, timeout: float) -> Answer:
         deadline = Deadline.after(timeout)
         if deadline.passed:
-            return ANSWERS["kTimeLimit"]
-        model = highspy.Highs()
-        for option, value in OPTIONS.items():
-            model.setOptionValue(option, value)
-        nothing = np.zeros(0, dtype=np.int32)
-        for block in milp_blocks(query):
-            first, count = model.getNumCol(), len(block.lower)
-            model.addCols(count, np.zeros(count), block.lower, block.upper, 0, nothing, nothing, np.zeros(0))
-            for column in np.flatnonzero(block.integer):
-                model.changeColIntegrality(first + int(column), highspy.HighsVarType.kInteger)
-            rows, low, high = block.rows, block.row_lower, block.row_upper
-            starts, indices = rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32)
-            model.addRows(len(low), low, high, rows.nnz, starts, indices, rows.data)
-        model.changeColCost(excess_column(query.base), 1.0)
-        model.setOptionValue("time_limit", deadline.left)
-        model.run()
-        status = model.getModelStatus().name
+            return out_of_time("HiGHS")
+        reply = self.child.ask(query, deadline)
+        if isinstance(reply, Unknown):
+            return reply
+        status = reply["status"]
         if status not in SOLVED:
             return ANSWERS.get(status, Unknown(f"HiGHS answered {status}: try --backend highs"))
-        values = np.asarray(model.getSolution().col_value)
+        values = np.asarray(reply["values"], dtype=np.float64)
         if len(values) < query.base.size or not np.isfinite(values).all():
             return Unknown("HiGHS gave a solution that is none: try --backend highs")
         return Sat(read_only(values[: query.base.size]), float(values[excess_column(query.base)]))
 
 
+def run(query: Query, seconds: float) -> dict[str, Any]:
+    """Solve one query in this process."""
+    import highspy
+
+    deadline = Deadline.after(seconds)
+    model = highspy.Highs()
+    for option, value in OPTIONS.items():
+        model.setOptionValue(option, value)
+    nothing = np.zeros(0, dtype=np.int32)
+    for block in milp_blocks(query):
+        first, count = model.getNumCol(), len(block.lower)
+        model.addCols(count, np.zeros(count), block.lower, block.upper, 0, nothing, nothing, np.zeros(0))
+        for column in np.flatnonzero(block.integer):
+            model.changeColIntegrality(first + int(column), highspy.HighsVarType.kInteger)
+        rows, low, high = block.rows, block.row_lower, block.row_upper
+        starts, indices = rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32)
+        model.addRows(len(low), low, high, rows.nnz, starts, indices, rows.data)
+    model.changeColCost(excess_column(query.base), 1.0)
+    model.setOptionValue("time_limit", deadline.left)
+    model.run()
+    return {"status": model.getModelStatus().name, "values": list(model.getSolution().col_value)}
+
+
 BACKEND = MilpBackend
+
+if __name__ == "__main__":
+    serve(run)

@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.network import Array, Layer, Weight, read_only
 
 UNIT = 2.0**-53
 Mask = NDArray[np.bool_]
 NEGLIGIBLE = 1e-12
 """A ReLU whose input exceeds 0 on one side by no more than this counts as stable; the difference is an error term."""
+CHUNK = 256
+"""So many rows are substituted back together: between two chunks the deadline is looked at."""
 TINY = 1e-290
 """Far above what underflow can lose in any sum of ours, far below anything that decides a property."""
 
@@ -191,10 +194,18 @@ def backward(
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def linear_bounds(layers: Sequence[Layer], box: Box, *, within: Bounds | None = None, parallel: bool = False) -> Bounds:
+def linear_bounds(
+    layers: Sequence[Layer],
+    box: Box,
+    *,
+    within: Bounds | None = None,
+    parallel: bool = False,
+    deadline: Deadline = FOREVER,
+) -> Bounds:
     """CROWN bounds (FastLin: `parallel`) of every layer, intersected with intervals and with what is known already.
 
-    Only the rows that intervals leave undecided are substituted back; the output rows always are."""
+    Only the rows that intervals leave undecided are substituted back; the output rows always are. Once the deadline has
+    passed, intervals have to do for the rest."""
     found: list[tuple[Array, Array]] = []
     x = (box.lower, box.upper)
     for number, layer in enumerate(layers):
@@ -203,11 +214,15 @@ def linear_bounds(layers: Sequence[Layer], box: Box, *, within: Bounds | None = 
             lower, upper = np.fmax(lower, within.lower[number]), np.fmin(upper, within.upper[number])
         last = number == len(layers) - 1
         open_rows = np.flatnonzero(np.ones(len(lower), bool) if last else (lower < 0) & (upper > 0))
-        if number and len(open_rows):
-            units = np.eye(layer.outputs)[open_rows]
+        for first in range(0, len(open_rows) if number else 0, CHUNK):
+            if deadline.passed:
+                break
+            rows = open_rows[first : first + CHUNK]
+            units = np.zeros((len(rows), layer.outputs))
+            units[np.arange(len(rows)), rows] = 1.0
             both = backward(np.vstack([units, -units]), layers[: number + 1], box, found, parallel=parallel)
-            lower[open_rows] = np.fmax(lower[open_rows], both[: len(open_rows)])
-            upper[open_rows] = np.fmin(upper[open_rows], -both[len(open_rows) :])
+            lower[rows] = np.fmax(lower[rows], both[: len(rows)])
+            upper[rows] = np.fmin(upper[rows], -both[len(rows) :])
         found.append((np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)))
         x = outputs_of(*found[-1])
     return Bounds(tuple(low for low, _ in found), tuple(high for _, high in found))

@@ -26,6 +26,8 @@ GARBAGE = 1e-5
 
 INWARDS = (1e-4, 1e-6)
 """How far inside of the unsafe set a counterexample is looked for, relatively, when all ReLUs are exact."""
+LARGEST = 8 * 10**9
+"""Bytes: a query that takes more is not made."""
 OUT_OF_TIME = Undecided("time ran out: raise --timeout", timeout=True)
 
 
@@ -151,13 +153,17 @@ class _Run:
         """One box: bounds for all its disjuncts at once, then the loop for each that is still open.
 
         A part that is halved holds as far as it goes: its halves are put back among the open ones."""
-        bounded = Bounded.of(self.network, self.prop, part)
+        bounded = Bounded.of(self.network, self.prop, part, self.deadline)
         self.boxes += 1
         self.unstable = max(self.unstable, bounded.bounds.unstable)
         verdicts: list[Verdict] = [Holds(tuple(Proof(number, ()) for number in bounded.proved))]
         halved: list[tuple[int, Bisection]] = []
         if bounded.open_disjuncts and not bounded.bounds.is_finite:
             return Undecided("the network's values overflow on this box: scale its weights or its inputs")
+        if bounded.open_disjuncts and bounded.query_bytes > LARGEST:
+            return Undecided(
+                f"a query would take {bounded.query_bytes / 1e9:.0f} GB: fix some inputs, or shrink the box"
+            )
         for number in bounded.open_disjuncts:
             if self.deadline.passed:
                 return combine([*verdicts, OUT_OF_TIME])
@@ -174,7 +180,7 @@ class _Run:
 
     def _loop(self, number: int, relational: Relational) -> Verdict | Bisection:
         """Abstract, ask, replay, refine: until there is an answer for one disjunct on one box."""
-        kept = self.settings.initial(relational)
+        kept = self.settings.initial(relational, self.deadline)
         while True:
             query = relational.query(kept)
             answer = self._ask(number, query)
@@ -254,4 +260,4 @@ class _Run:
 
     def _refine(self, relational: Relational, kept: tuple[Shared, ...], answer: Sat) -> Refinement:
         count = max(self.settings.per_round, len(kept) // 2)
-        return self.settings.strategy(Situation(relational, kept, answer.z, count, self.random))
+        return self.settings.strategy(Situation(relational, kept, answer.z, count, self.random, self.deadline))

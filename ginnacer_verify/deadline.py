@@ -33,3 +33,7 @@ class Deadline:
     def within(self, seconds: float) -> "Deadline":
         """The earlier of this deadline and `seconds` from now."""
         return Deadline(self.start, min(self.end, time.monotonic() + seconds))
+
+
+FOREVER = Deadline(0.0, float("inf"))
+"""Never comes."""

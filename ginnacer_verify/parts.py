@@ -7,6 +7,7 @@ import numpy as np
 
 from ginnacer_verify.bounds import Bounds, linear_bounds
 from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import UnsupportedProperty
 from ginnacer_verify.fold import fold_error, fold_rows
 from ginnacer_verify.network import Array, Layer, Network
@@ -47,11 +48,11 @@ class Bounded:
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")
-    def of(cls, network: Network, prop: Property, part: Part) -> "Bounded":
+    def of(cls, network: Network, prop: Property, part: Part, deadline: Deadline = FOREVER) -> "Bounded":
         """Bounds of the hidden layers and of all disjuncts' rows, in one pass."""
         disjuncts = [prop.disjuncts[number] for number in part.disjuncts]
         layers = fold_rows(network, disjuncts)
-        bounds = linear_bounds(layers, part.box, within=part.within)
+        bounds = linear_bounds(layers, part.box, within=part.within, deadline=deadline)
         entering = part.box if len(layers) == 1 else Box(np.zeros(layers[-1].inputs), np.maximum(bounds.upper[-2], 0))
         error = fold_error(network, disjuncts, np.maximum(np.abs(entering.lower), np.abs(entering.upper)))
         ends = np.cumsum([0] + [len(disjunct.outputs) for disjunct in disjuncts])
@@ -70,6 +71,12 @@ class Bounded:
     def best_bound(self, number: int) -> float:
         """The largest lower bound of the disjunct's rows: above 0 it is out of reach."""
         return float(self.bounds.lower[-1][self._rows(number)].max(initial=-np.inf))
+
+    @property
+    def query_bytes(self) -> int:
+        """What the affine expressions of a relational abstraction take: they are dense."""
+        width = len(self.part.box.varying) + self.bounds.unstable
+        return 16 * width * sum(layer.outputs for layer in self.layers)
 
     def relational(self, prop: Property, number: int) -> Relational:
         """The relational abstraction for one disjunct."""

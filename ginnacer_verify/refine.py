@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.network import Array
 from ginnacer_verify.query import Base, Shared
 from ginnacer_verify.relational import Relational
@@ -25,6 +26,7 @@ class Situation:
     z: Array
     count: int
     random: np.random.Generator
+    deadline: Deadline = FOREVER
 
     @property
     def base(self) -> Base:
@@ -110,18 +112,23 @@ def recentre(situation: Situation) -> Refinement:
     deviating = [i for i in situation.inexact if deviation[i] > 2 * base.relus.slack[i]]
     if len(situation.kept) + len(deviating) > len(base.relus):
         return make_exact(situation, situation.inexact)
-    return (*situation.kept, *valid_subsets(relational, deviating, base.input_of(situation.z)))
+    return (*situation.kept, *valid_subsets(relational, deviating, base.input_of(situation.z), situation.deadline))
 
 
-def valid_subsets(relational: Relational, members: Sequence[int], centroid: Array) -> tuple[Shared, ...]:
-    """Unstable ReLUs in subsets that are valid at the trace of a centroid, layer by layer.
+def valid_subsets(
+    relational: Relational, members: Sequence[int], centroid: Array, deadline: Deadline = FOREVER
+) -> tuple[Shared, ...]:
+    """Unstable ReLUs in subsets that are valid at the trace of a centroid, layer by layer, as far as time allows.
 
     Paper: Algorithm "Valid Neuron Partition", on the unstable neurons and anchored at the box."""
     trace, owner, found = relational.trace(centroid), relational.base.relus.layer, list[Shared]()
     for number in sorted({int(owner[i]) for i in members}):
         here = [i for i in members if owner[i] == number]
         icf, _ = relational.icf(here, trace)
-        found += [relational.shared([here[k] for k in subset], trace) for subset in first_fit(icf).subsets]
+        for subset in first_fit(icf).subsets:
+            if deadline.passed:
+                break
+            found.append(relational.shared([here[k] for k in subset], trace))
     return tuple(found)
 
 
@@ -158,22 +165,22 @@ STRATEGIES: dict[str, Strategy] = {
     "max_weight_loss": max_weight_loss,
 }
 
-Initial: TypeAlias = Callable[[Relational], tuple[Shared, ...]]
+Initial: TypeAlias = Callable[[Relational, Deadline], tuple[Shared, ...]]
 
 
-def relaxed(relational: Relational) -> tuple[Shared, ...]:
+def relaxed(relational: Relational, deadline: Deadline = FOREVER) -> tuple[Shared, ...]:
     """Start with no ReLU at all."""
     return ()
 
 
-def exact(relational: Relational) -> tuple[Shared, ...]:
+def exact(relational: Relational, deadline: Deadline = FOREVER) -> tuple[Shared, ...]:
     """Start with the network itself."""
     return tuple(relational.singleton(i) for i in range(len(relational.base.relus)))
 
 
-def ginnacer(relational: Relational) -> tuple[Shared, ...]:
+def ginnacer(relational: Relational, deadline: Deadline = FOREVER) -> tuple[Shared, ...]:
     """Start with the paper's partition at the middle of the box: every unstable ReLU in a valid subset."""
-    return valid_subsets(relational, range(len(relational.base.relus)), relational.box.middle)
+    return valid_subsets(relational, range(len(relational.base.relus)), relational.box.middle, deadline)
 
 
 INITIAL: dict[str, Initial] = {"relaxed": relaxed, "ginnacer": ginnacer, "exact": exact}

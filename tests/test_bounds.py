@@ -7,6 +7,7 @@ from exhaustive import at, regions
 
 from ginnacer_verify.bounds import Bounds, interval_bounds, linear_bounds, relu_lines
 from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope
 
@@ -134,3 +135,18 @@ def test_intersection_ignores_nan() -> None:
     both = left.intersect(right)
     assert both.lower[0].tolist() == [0.0, 2.0]
     assert both.upper[0].tolist() == [4.0, 3.0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_without_time_intervals_have_to_do(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with rows in chunks the bounds are those of all rows at once."""
+    network, box = drawn(seed)
+    hurried = linear_bounds(network.layers, box, deadline=Deadline.after(0.0))
+    plain, full = interval_bounds(network.layers, box), linear_bounds(network.layers, box)
+    monkeypatch.setattr("ginnacer_verify.bounds.CHUNK", 3)
+    chunks = linear_bounds(network.layers, box)
+    for number in range(len(full)):
+        np.testing.assert_array_equal(hurried.lower[number], plain.lower[number])
+        np.testing.assert_array_equal(hurried.upper[number], plain.upper[number])
+        np.testing.assert_allclose(chunks.lower[number], full.lower[number], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(chunks.upper[number], full.upper[number], rtol=1e-12, atol=1e-12)

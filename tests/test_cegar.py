@@ -166,6 +166,26 @@ def test_the_deadline_is_kept(backend: str) -> None:
     assert verdict.word == "timeout"
 
 
+@pytest.mark.parametrize(("backend", "initial"), [("milp", "exact"), ("auto_lirpa", "relaxed"), ("highs", "ginnacer")])
+def test_the_deadline_is_kept_on_large_queries(backend: str, initial: str) -> None:
+    """1400 unstable ReLUs: HiGHS's presolve, auto_LiRPA's bounds and the paper's partition each take far longer."""
+    pytest.importorskip("auto_LiRPA" if backend == "auto_lirpa" else "highspy")
+    network = load(benchmark("mnistfc", "mnist-net_256x6.onnx"))
+    prop = read_vnnlib(benchmark("mnistfc", "prop_1_0.05.vnnlib"))
+    start = time.monotonic()
+    verdict = verify(network, prop, backend=backend, initial=initial, timeout=2.0, restarts=0)
+    assert time.monotonic() - start <= 3.5, "a second of grace, and half of one for a busy machine"
+    assert verdict.word == "timeout"
+
+
+def test_a_query_that_is_too_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ginnacer_verify.cegar.LARGEST", 100)
+    verdict = verify(*pair(twisted(-1.1)), restarts=0)
+    assert isinstance(verdict, Undecided)
+    assert "GB" in verdict.reason
+    assert verify(*pair(twisted(-2.5)), restarts=0).word == "unsat", "bounds alone prove this one"
+
+
 def test_the_same_seed_gives_the_same_trace() -> None:
     def run(seed: int) -> list[tuple[object, ...]]:
         rounds: list[Round] = []

@@ -132,24 +132,24 @@ def test_the_child_stays_and_answers_again() -> None:
     pytest.importorskip("maraboupy")
     backend = MarabouBackend()
     first = backend.solve(query_of(), timeout=20)
-    process = backend._child
+    process = backend.child.process
     assert type(backend.solve(query_of(), timeout=20)) is type(first)
-    assert backend._child is process
-    backend.close()
+    assert backend.child.process is process
+    backend.child.close()
 
 
 def test_killing_the_child_is_unknown_and_the_next_query_works() -> None:
     pytest.importorskip("maraboupy")
     backend = MarabouBackend()
     first = backend.solve(query_of(), timeout=20)
-    assert backend._child
-    os.kill(backend._child.pid, signal.SIGKILL)
-    backend._child.wait()
+    assert backend.child.process
+    os.kill(backend.child.process.pid, signal.SIGKILL)
+    backend.child.process.wait()
     answer = backend.solve(query_of(), timeout=20)
     assert isinstance(answer, Unknown)
     assert "without an answer" in answer.reason
     assert type(backend.solve(query_of(), timeout=20)) is type(first)
-    backend.close()
+    backend.child.close()
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_garbage_from_the_child_is_unknown(code: str, reason: str) -> None:
     answer = backend.solve(query_of(), timeout=20)
     assert isinstance(answer, Unknown)
     assert reason in answer.reason
-    backend.close()
+    backend.child.close()
 
 
 def test_a_child_that_hangs_is_killed_in_time() -> None:
@@ -183,14 +183,14 @@ def test_a_child_that_hangs_is_killed_in_time() -> None:
     assert isinstance(answer, Unknown)
     assert answer.timeout
     assert time.monotonic() - start < 1.5
-    assert backend._child is None
+    assert backend.child.process is None
 
 
 def test_too_little_memory_is_unknown() -> None:
     pytest.importorskip("maraboupy")
     backend = MarabouBackend(memory=60 << 20)
     assert isinstance(backend.solve(query_of(), timeout=20), Unknown)
-    backend.close()
+    backend.child.close()
 
 
 def test_a_timeout_of_zero_starts_no_child() -> None:
@@ -198,7 +198,7 @@ def test_a_timeout_of_zero_starts_no_child() -> None:
     answer = backend.solve(query_of(), timeout=0)
     assert isinstance(answer, Unknown)
     assert answer.timeout
-    assert backend._child is None
+    assert backend.child.process is None
 
 
 def test_witnesses_satisfy_the_query() -> None:
@@ -214,7 +214,7 @@ def test_witnesses_satisfy_the_query() -> None:
                     found += 1
                     assert query.violation(answer.z) <= 1e-5
     assert found > 5
-    backend.close()
+    backend.child.close()
 
 
 def test_the_child_ends_quietly_with_its_backend_or_with_python() -> None:
@@ -223,13 +223,13 @@ def test_the_child_ends_quietly_with_its_backend_or_with_python() -> None:
     backend.solve(query_of(), timeout=0.1)
     backend = MarabouBackend()
     backend.solve(query_of(), timeout=20)
-    process = backend._child
+    process = backend.child.process
     del backend
     assert process
     assert process.poll() is not None
     code = (
         "from test_marabou import MarabouBackend, query_of; kept = MarabouBackend(); "
-        "kept.solve(query_of(), timeout=20); print(kept._child.pid)"
+        "kept.solve(query_of(), timeout=20); print(kept.child.process.pid)"
     )
     folder = Path(__file__).parent
     program = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)

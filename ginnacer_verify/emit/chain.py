@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.box import Box
+from ginnacer_verify.emit.marabou import outwards
 from ginnacer_verify.network import Array, Layer
 from ginnacer_verify.query import Query
 
@@ -67,4 +68,4 @@ def _layers(query: Query, relaxed: NDArray[np.intp], shift: Array) -> Iterator[L
         known[base.free + here] = True
     final = np.zeros((len(base.unsafe), slots))
     final[:, : base.size] = base.unsafe.matrix
-    yield Layer(final @ before, -base.unsafe.offset - final @ shift)
+    yield Layer(final @ before, -base.unsafe.offset - outwards(base) - final @ shift)
