@@ -9,6 +9,7 @@ from cases import Case, box_of, one_disjunct, random_case, random_network
 from scripted import Scripted
 
 from benchmarks import benchmark
+from ginnacer_verify.backend import missing
 from ginnacer_verify.box import Box
 from ginnacer_verify.cegar import Round, verify
 from ginnacer_verify.errors import InputError, NetworkError, PropertyError, UnsupportedProperty
@@ -169,7 +170,8 @@ def test_the_deadline_is_kept(backend: str) -> None:
 @pytest.mark.parametrize(("backend", "initial"), [("milp", "exact"), ("auto_lirpa", "relaxed"), ("highs", "ginnacer")])
 def test_the_deadline_is_kept_on_large_queries(backend: str, initial: str) -> None:
     """1400 unstable ReLUs: HiGHS's presolve, auto_LiRPA's bounds and the paper's partition each take far longer."""
-    pytest.importorskip("auto_LiRPA" if backend == "auto_lirpa" else "highspy")
+    if absent := missing(backend):
+        pytest.skip(f"{backend} needs {', '.join(absent)}")
     network = load(benchmark("mnistfc", "mnist-net_256x6.onnx"))
     prop = read_vnnlib(benchmark("mnistfc", "prop_1_0.05.vnnlib"))
     start = time.monotonic()
