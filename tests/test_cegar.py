@@ -176,7 +176,7 @@ def test_the_deadline_is_kept_on_large_queries(backend: str, initial: str) -> No
     prop = read_vnnlib(benchmark("mnistfc", "prop_1_0.05.vnnlib"))
     start = time.monotonic()
     verdict = verify(network, prop, backend=backend, initial=initial, timeout=2.0, restarts=0)
-    assert time.monotonic() - start <= 3.5, "a second of grace, and half of one for a busy machine"
+    assert time.monotonic() - start <= 5.0, "a second of grace, and two for a busy machine"
     assert verdict.word == "timeout"
 
 
