@@ -1,17 +1,21 @@
 """auto_LiRPA: its bounds against ours and against the truth, and the chain that it is given."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from cases import random_case
+from cases import box_of, one_disjunct, random_case
 from test_milp import relationals
 from test_relational import solution_at
 
-from ginnacer_verify.adapters.auto_lirpa import METHODS, AutoLirpaBackend, lirpa_bounds
+from ginnacer_verify.adapters.auto_lirpa import METHODS, AutoLirpaBackend, lirpa_bounds, run
 from ginnacer_verify.bounds import interval_bounds, linear_bounds
 from ginnacer_verify.emit.chain import SHIFT, chain
+from ginnacer_verify.emit.marabou import outwards
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.network import Network
-from ginnacer_verify.query import Unknown, Unsat
+from ginnacer_verify.parts import Bounded, Part
+from ginnacer_verify.query import Query, Unknown, Unsat
 from ginnacer_verify.refine import exact
 
 OPEN = [seed for seed in range(60) if relationals(seed)][:10]
@@ -101,3 +105,30 @@ def test_an_unknown_method_is_refused() -> None:
     case = random_case(0)
     with pytest.raises(InputError, match="alpha-CROWN"):
         lirpa_bounds(case.network.layers, case.prop.boxes[0], "magic")
+
+
+def test_a_relaxed_relu_reaches_its_upper_line_and_slack() -> None:
+    """relu(x) on [-1, 1] with a slack of 1/2: at x = 1/2 the line is at 3/4, so x' goes up to 5/4."""
+    network, box = Network.from_arrays(([[1.0]], [0.0]), ([[1.0]], [0.0])), box_of([-1.0], [1.0])
+    prop = one_disjunct(box, [[1.0]], [0.25])
+    base = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0).base
+    loose = replace(base, relus=replace(base.relus, slack=np.array([0.5])))
+    found = chain(Query(loose))
+    x = np.array([0.5 - box.lower[0], 0.0]) + found.box.lower
+    assert Network(found.layers)(x)[0] + outwards(loose)[0] == pytest.approx(1.25 - 0.25, abs=1e-6)
+
+
+@pytest.mark.parametrize(("bound", "proved"), [(np.nan, False), (-np.inf, False), (0.0, False), (1e-9, True)])
+def test_only_a_bound_above_zero_is_a_proof(monkeypatch: pytest.MonkeyPatch, bound: float, proved: bool) -> None:
+    monkeypatch.setattr("ginnacer_verify.adapters.auto_lirpa.lirpa_bounds", lambda *_: (np.array([bound]), None))
+    relational = relationals(next(seed for seed in range(60) if relationals(seed)))[0]
+    assert run((relational.query(), ["CROWN"]), 1.0) == {"proved": proved}
+
+
+def test_what_the_library_raises_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("ginnacer_verify.adapters.auto_lirpa.lirpa_bounds", fail)
+    relational = relationals(next(seed for seed in range(60) if relationals(seed)))[0]
+    assert run((relational.query(), ["CROWN"]), 1.0) == {"problem": "AssertionError"}

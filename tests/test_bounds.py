@@ -1,5 +1,7 @@
 """Interval, FastLin and CROWN bounds: sound for every input, nested as they should be, and never proved by a NaN."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from cases import box_of, random_network
@@ -150,3 +152,13 @@ def test_without_time_intervals_have_to_do(seed: int, monkeypatch: pytest.Monkey
         np.testing.assert_array_equal(hurried.upper[number], plain.upper[number])
         np.testing.assert_allclose(chunks.lower[number], full.lower[number], rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(chunks.upper[number], full.upper[number], rtol=1e-12, atol=1e-12)
+
+
+def test_lines_hold_without_rounding() -> None:
+    """Both ends of the upper line, in rationals: relu is convex, so nothing between them is above it."""
+    random = np.random.default_rng(0)
+    lower, upper = -(10.0 ** random.uniform(-9, 9, 2000)), 10.0 ** random.uniform(-9, 9, 2000)
+    lines = relu_lines(lower, upper)
+    for low, high, slope, add in zip(lower, upper, lines.upper_slope, lines.intercept, strict=True):
+        assert Fraction(slope) * Fraction(low) + Fraction(add) >= 0
+        assert Fraction(slope) * Fraction(high) + Fraction(add) >= Fraction(high)

@@ -5,17 +5,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import random_case
+from cases import box_of, one_disjunct, random_case
 from test_milp import relationals
 from test_relational import solution_at
 
-from ginnacer_verify.adapters.marabou import MarabouBackend
-from ginnacer_verify.emit.marabou import FunctionalForm, functional_form, live_query, save_ipq
+from ginnacer_verify.adapters.marabou import ANSWERS, MarabouBackend
+from ginnacer_verify.emit.chain import chain
+from ginnacer_verify.emit.marabou import FunctionalForm, functional_form, live_query, outwards, save_ipq
 from ginnacer_verify.emit.scaling import SIZE, scaled
+from ginnacer_verify.network import Network
+from ginnacer_verify.parts import Bounded, Part
 from ginnacer_verify.query import Query, Sat, Unknown, Unsat
 from ginnacer_verify.refine import exact, ginnacer
 from ginnacer_verify.relational import Relational
@@ -248,3 +252,24 @@ def test_the_module_imports_without_the_solver() -> None:
 def test_cases_have_open_disjuncts() -> None:
     assert len(OPEN) == 12
     assert random_case(OPEN[0]).network.relus > 0
+
+
+def test_only_unsat_is_unsat() -> None:
+    assert [word for word, answer in ANSWERS.items() if isinstance(answer, Unsat)] == ["unsat"]
+
+
+def test_exact_relus_without_slack_move_the_unsafe_rows() -> None:
+    """x' = relu(y) is written exactly, in the form and in the chain: a slack of 1/2 per ReLU goes to the rows."""
+    network = Network.from_arrays(([[1.0], [-1.0]], [0.0, 0.0]), ([[3.0, -2.0]], [0.5]), ([[5.0]], [0.0]))
+    box = box_of([-1.0], [1.0])
+    prop = one_disjunct(box, [[1.0]], [1.0])
+    relational = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0)
+    base = relational.base
+    loose = replace(base, relus=replace(base.relus, slack=np.full(3, 0.5)))
+    assert outwards(loose) == pytest.approx([0.5 * 5 + 0.5 * 5 * 3 + 0.5 * 5 * 2])
+    query = Query(loose, tuple(relational.singleton(i) for i in range(3)))
+    assert functional_form(query).upper[-1] == pytest.approx(loose.unsafe.offset[0] + 12.5 + 2.5)
+    found = chain(query)
+    z = solution_at(relational, np.array([0.25]))
+    row = loose.unsafe.matrix[0] @ z - loose.unsafe.offset[0] - 15.0
+    assert Network(found.layers)(0.25 - box.lower + found.box.lower) == pytest.approx([row])

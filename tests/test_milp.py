@@ -1,14 +1,17 @@
 """The query as an LP and as a MILP: blocks, MPS text, safe bounds, and both HiGHS backends on hard corners."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from cases import box_of, one_disjunct, random_case
 from scipy.sparse import csr_array
 
-from ginnacer_verify.adapters.highs import HighsBackend
-from ginnacer_verify.adapters.milp import MilpBackend
+from ginnacer_verify.adapters.highs import HighsBackend, _Program
+from ginnacer_verify.adapters.milp import ANSWERS, MilpBackend
+from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.milp import excess_column, milp_blocks, to_mps
-from ginnacer_verify.network import Network
+from ginnacer_verify.network import Array, Network
 from ginnacer_verify.parts import Bounded, Part, parts
 from ginnacer_verify.query import Sat, Unknown, Unsat
 from ginnacer_verify.refine import exact, ginnacer
@@ -123,3 +126,62 @@ def test_the_excess_is_the_objective() -> None:
     relational = relationals(OPEN[0])[0]
     first = next(iter(milp_blocks(relational.query())))
     assert first.upper[excess_column(relational.base)] == 0.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_safe_bound_without_rounding(seed: int) -> None:
+    """Numbers of all sizes: the bound never exceeds what the same multipliers give in rationals."""
+    random = np.random.default_rng(seed)
+
+    def drawn(*shape: int) -> Array:
+        return np.asarray(random.normal(size=shape) * 10.0 ** random.integers(-6, 7, shape))
+
+    rows, cost, m = drawn(4, 6), drawn(6), drawn(4)
+    lower, low = -np.abs(drawn(6)), -np.abs(drawn(4))
+    upper, high = lower + np.abs(drawn(6)), low + np.abs(drawn(4))
+    d = [
+        Fraction(cost[j]) - sum((Fraction(rows[i, j]) * Fraction(m[i]) for i in range(4)), Fraction(0))
+        for j in range(6)
+    ]
+    parts = [min(Fraction(m[i]) * Fraction(low[i]), Fraction(m[i]) * Fraction(high[i])) for i in range(4)]
+    parts += [min(d[j] * Fraction(lower[j]), d[j] * Fraction(upper[j])) for j in range(6)]
+    real = sum(parts, Fraction(0))
+    found = safe_bound(cost, csr_array(rows), (low, high), (lower, upper), m)
+    assert Fraction(found) <= real
+    assert found == pytest.approx(float(real), rel=1e-6)
+
+
+def test_safe_bound_that_overflows_proves_nothing() -> None:
+    rows, ends = csr_array(np.array([[1e200, -1e200]])), (np.array([-1e200, -1e200]), np.array([1e200, 1e200]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = safe_bound(np.ones(2), rows, (np.array([-1.0]), np.array([1.0])), ends, np.array([1e300]))
+    assert found == -np.inf
+
+
+def test_an_objective_above_zero_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where HiGHS claims more than its multipliers prove, there is no Unsat."""
+    open_ones = (r for seed in OPEN for r in relationals(seed))
+    relational = next(r for r in open_ones if isinstance(HighsBackend().solve(r.query(), timeout=5), Sat))
+    monkeypatch.setattr("ginnacer_verify.adapters.highs._Program._value", lambda *_: 1.0)
+    assert isinstance(HighsBackend().solve(relational.query(), timeout=5), Unknown)
+
+
+@pytest.mark.parametrize("active", [True, False])
+@pytest.mark.parametrize("x", [-1.0, -0.25, 0.0, 0.5, 1.0])
+def test_both_phases_hold_what_lies_between_them(active: bool, x: float) -> None:
+    """The leaf of a phase contains every run of that phase, and a run with y = 0 is one of both."""
+    box, network = box_of([-1.0], [1.0]), Network.from_arrays(([[1.0]], [0.0]), ([[1.0]], [0.0]))
+    prop = one_disjunct(box, [[1.0]], [0.5])
+    relational = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0)
+    program = _Program(relational.base)
+    program.keep(exact(relational)[0])
+    program.run({0: active}, Deadline.after(5))
+    columns = np.array([x, max(x, 0.0), x, max(x, 0.0) - 0.5])
+    rows = program.rows @ columns
+    inside = (program.lower <= columns) & (columns <= program.upper)
+    held = (program.row_lower <= rows) & (rows <= program.row_upper)
+    assert (inside.all() and held.all()) == (x >= 0 if active else x <= 0)
+
+
+def test_only_infeasible_is_unsat() -> None:
+    assert [word for word, answer in ANSWERS.items() if isinstance(answer, Unsat)] == ["kInfeasible"]

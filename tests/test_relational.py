@@ -8,8 +8,9 @@ from cases import box_of, one_disjunct, random_network
 
 from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.box import Box
-from ginnacer_verify.network import Array
+from ginnacer_verify.network import Array, Network
 from ginnacer_verify.parts import Bounded, Part
+from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.query import Query, Sat, Shared, Unsat
 from ginnacer_verify.refine import exact, ginnacer, valid_subsets
 from ginnacer_verify.relational import Relational
@@ -194,7 +195,6 @@ def test_fixed_inputs_are_no_variables() -> None:
 
 
 def test_linear_input_constraints_reach_the_query() -> None:
-    from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 
     network = random_network(np.random.default_rng(1), (2, 4, 1))
     box = box_of([0.0, 0.0], [1.0, 1.0])
@@ -202,3 +202,16 @@ def test_linear_input_constraints_reach_the_query() -> None:
     prop = Property.of(disjunct)
     relational = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0)
     assert HighsBackend().solve(relational.query(), timeout=5) == Unsat()
+
+
+def test_linear_input_constraints_know_the_fixed_inputs() -> None:
+    """x0 + 2 x1 <= 1.25 with x1 = 0.75 is x0 <= -0.25."""
+    network = Network.from_arrays(([[1.0, 1.0]], [0.0]), ([[1.0]], [0.0]))
+    box = Box(np.array([-1.0, 0.75]), np.array([1.0, 0.75]))
+    disjunct = Disjunct(box, Polytope.of([[1.0, 2.0]], [1.25]), Polytope.of([[1.0]], [9.0]))
+    relational = Bounded.of(network, Property.of(disjunct), Part(box, (0,))).relational(Property.of(disjunct), 0)
+    rows = relational.base.inputs
+    assert rows.matrix[0, 0] == 1.0
+    assert not rows.matrix[0, 1:].any()
+    assert rows.offset[0] == pytest.approx(-0.25, abs=1e-6)
+    assert rows.offset[0] >= -0.25

@@ -1,0 +1,124 @@
+"""Folding: what stable neurons and rows become, against exact rationals, with the error that is claimed for it."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from cases import box_of
+
+from ginnacer_verify.bounds import linear_bounds
+from ginnacer_verify.fold import Affine, Expressions, fold_error, fold_rows
+from ginnacer_verify.network import Array, Layer, Network, dense
+from ginnacer_verify.parts import Bounded, Part
+from ginnacer_verify.properties.property import Disjunct, Polytope, Property
+
+Exact = list[Fraction]
+
+
+def exact(layer: Layer, x: Exact) -> Exact:
+    rows = zip(dense(layer.weight).tolist(), layer.bias.tolist(), strict=True)
+    return [sum((Fraction(w) * v for w, v in zip(row, x, strict=True)), Fraction(bias)) for row, bias in rows]
+
+
+def off(form: Affine, z: Array, truth: Exact) -> list[bool]:
+    """Where the form differs from the truth by more than it says."""
+    values = exact(Layer(form.matrix, form.offset), [Fraction(float(v)) for v in z])
+    return [abs(a - b) > Fraction(float(e)) for a, b, e in zip(values, truth, form.error, strict=True)]
+
+
+def cancelling(seed: int) -> Network:
+    """All neurons active on the unit square, and behind them sums of 1e12 that leave about 1."""
+    random = np.random.default_rng(seed)
+    first = random.normal(size=(4, 2)), np.full(4, 10.0)
+    large = 1e12 * random.normal(size=(3, 4))
+    layers = (
+        (np.vstack([first[0], first[0]]), np.concatenate([first[1], first[1]])),
+        (np.hstack([large, -large]), [1e3] * 3),
+    )
+    return Network.from_arrays(*layers, (random.normal(size=(2, 3)), random.normal(size=2)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_error_covers_the_rounding_of_composed_layers(seed: int) -> None:
+    network, box = cancelling(seed), box_of([-1.0, -1.0], [1.0, 1.0])
+    form, x = Affine(np.eye(2), np.zeros(2), np.zeros(2), np.ones(2)), box.sample(np.random.default_rng(seed), 1)[0]
+    truth, rounded = [Fraction(float(v)) for v in x], False
+    for layer in network.layers:
+        form, truth = form.then(layer), exact(layer, truth)
+        assert not any(off(form, x, truth))
+        rounded |= any(off(Affine(form.matrix, form.offset, 0 * form.error, form.size), x, truth))
+    assert rounded, "without rounding the test would show nothing"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_value_is_the_expression_that_stands_for_it(seed: int) -> None:
+    """With ReLUs that are stable, unstable, and stable but for a negligible amount, which is an error term."""
+    random = np.random.default_rng(seed)
+    small = np.concatenate([random.normal(size=4), 1e-13 * random.normal(size=2)])[:, None]
+    network = Network.from_arrays(
+        (small * random.normal(size=(6, 2)), np.concatenate([random.normal(size=4), [0.0, 0.0]])),
+        (1e12 * random.normal(size=(3, 6)), random.normal(size=3)),
+        (random.normal(size=(1, 3)), [0.5]),
+    )
+    box = box_of([-1.0, -1.0], [1.0, 1.0])
+    bounds = linear_bounds(network.layers, box)
+    forms = Expressions.of(network.layers, box, bounds)
+    for x in box.sample(random, 5):
+        value, run = [Fraction(float(v)) for v in x], list[Exact]()
+        for layer in network.layers:
+            run.append(exact(layer, value))
+            value = [max(y, Fraction(0)) for y in run[-1]]
+        unstable = [float(max(run[layer][neuron], 0)) for layer, neuron in zip(forms.layer, forms.neuron, strict=True)]
+        z = np.concatenate([x, unstable])
+        for number, form in enumerate(forms.leaving):
+            if number == 0 or not len(unstable):
+                assert not any(off(form, z, run[number]))
+        slack = [abs(v) * 2.0**-52 for v in z]  # z itself is rounded
+        last = forms.leaving[-1]
+        allowed = last.error + np.abs(last.matrix) @ slack
+        assert not any(off(Affine(last.matrix, last.offset, allowed, last.size), z, run[-1]))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_folded_rows_are_the_propertys_own_up_to_the_error(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    network = Network.from_arrays((random.normal(size=(5, 4)) * 1e9, random.normal(size=5)))
+    rows, offset = random.normal(size=(3, 5)), random.normal(size=3)
+    box = box_of([-1.0] * 4, [1.0] * 4)
+    disjunct = Disjunct(box, Polytope.everything(4), Polytope.of(rows, offset))
+    (folded,) = fold_rows(network, [disjunct])
+    error = fold_error(network, [disjunct], np.ones(4))
+    for x in box.sample(random, 5):
+        point = [Fraction(float(v)) for v in x]
+        truth = exact(Layer(rows, -offset), exact(network.layers[0], point))
+        for value, real, allowed in zip(exact(folded, point), truth, error, strict=True):
+            assert abs(value - real) <= Fraction(float(allowed))
+            assert value != real
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_slacks_and_shared_weights_cover_the_rounding(seed: int) -> None:
+    """Layer 2 is a sum of 1e12 that leaves about 1 and may be negative: its rounding is far above any tolerance."""
+    random = np.random.default_rng(seed)
+    first, small, large = random.normal(size=(4, 2)), random.normal(size=(3, 4)), 1e12 * random.normal(size=(3, 4))
+    network = Network.from_arrays(
+        (np.vstack([first, first]), np.full(8, 10.0)),
+        (np.hstack([large + small, -large]), -10 * small.sum(axis=1)),
+        (np.ones((1, 3)), [0.0]),
+    )
+    box = box_of([-1.0, -1.0], [1.0, 1.0])
+    prop = Property.of(Disjunct(box, Polytope.everything(2), Polytope.of([[1.0]], [1e9])))
+    relational = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0)
+    relus = relational.base.relus
+    assert len(relus)
+    shared = relational.shared(range(len(relus)), relational.trace(box.middle))
+    for x in box.sample(random, 20):
+        y = exact(network.layers[1], [max(v, Fraction(0)) for v in exact(network.layers[0], list(map(Fraction, x)))])
+        z = [*map(Fraction, x), *(max(y[neuron], Fraction(0)) for neuron in relus.neuron)]
+        folded = exact(Layer(relus.weight, relus.bias), z)
+        for value, neuron, slack in zip(folded, relus.neuron, relus.slack, strict=True):
+            assert abs(value - y[neuron]) <= Fraction(float(slack))
+        if not shared.is_singleton:
+            (above,) = exact(Layer(shared.weight[None], np.array([shared.bias])), z)
+            for neuron, active in zip(relus.neuron, shared.active, strict=True):
+                assert above >= (-y[neuron] if active else y[neuron])
