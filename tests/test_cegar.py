@@ -144,6 +144,26 @@ def test_bisect_without_an_answer_goes_on() -> None:
     assert verify(*pair(twisted(-1.2)), backend=backend, refine="bisect", restarts=0).word == "unsat"
 
 
+@pytest.mark.parametrize("offsets", [(-1.2, -0.9), (-0.9, -1.2)])
+def test_bisect_halves_for_every_open_disjunct(offsets: tuple[float, float]) -> None:
+    """Both disjuncts are open on the whole box; only one of them holds, whichever comes first."""
+    disjuncts = [Disjunct(BOX, Polytope.everything(2), Polytope.of([[1.0]], [offset])) for offset in offsets]
+    backend = Scripted([Unknown("no idea")], complete=False)
+    network = twisted(0.0).network
+    verdict = verify(network, Property.of(*disjuncts), backend=backend, refine="bisect", restarts=0, timeout=1.0)
+    assert verdict.word in {"timeout", "unknown"}
+
+
+def test_a_solution_that_nothing_can_refine_is_no_proof() -> None:
+    """The network is safe by 1e-9, less than the slack: all ReLUs are exact and still there is a solution."""
+    solution = Sat(np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0]))
+    backend = Scripted([solution, Unsat(), Unsat()])
+    verdict = verify(*pair(twisted(-1.0 - 1e-9)), backend=backend, initial="exact", restarts=0)
+    assert isinstance(verdict, Undecided)
+    assert "nearer" in verdict.reason
+    assert len(backend.asked) == 3
+
+
 @pytest.mark.parametrize("timeout", [0.0, -1.0])
 def test_a_deadline_of_zero_is_a_timeout(timeout: float) -> None:
     verdict = verify(*pair(twisted(-1.001)), timeout=timeout)
