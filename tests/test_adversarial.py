@@ -21,7 +21,7 @@ from ginnacer_verify.verdict import Violated
 
 Arrays = list[tuple[Array, Array]]
 SHAPES = ((2, 3, 3, 1), (1, 4, 3, 1), (2, 4, 1), (3, 3, 3, 1), (2, 1), (2, 3, 2))
-WAYS = ("native", "highs split relaxed", "highs bisect relaxed", "highs recentre ginnacer", "milp split exact",
+WAYS = ("boxes", "phases", "highs split relaxed", "highs bisect relaxed", "highs recentre ginnacer", "milp split exact",
         "marabou split exact", "marabou recentre ginnacer", "auto_lirpa split exact",
         "auto_lirpa split relaxed")  # fmt: skip
 SECONDS = {"auto_lirpa": 20.0}
@@ -104,7 +104,7 @@ def ready(backend: str) -> Backend:
 
 
 def check(case: Case, way: str) -> None:
-    if way == "native":
+    if way in {"boxes", "phases"}:
         if any(len(disjunct.inputs) for disjunct in case.prop.disjuncts):
             return  # these are not the engine's business
         verdict = portfolio.verify(case.network, case.prop, engine=way, timeout=1.0, restarts=0, threads=1)

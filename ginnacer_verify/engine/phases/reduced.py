@@ -47,6 +47,7 @@ class Reduced:
     steep: Single
 
     @classmethod
+    @np.errstate(over="ignore")
     def of(cls, layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]]) -> "Reduced":
         """`found` bounds the pre-activations of each of `layers`."""
         kept = tuple(np.flatnonzero(upper > 0) for _, upper in found)

@@ -68,7 +68,8 @@ class Trees:
         steps: int,
     ) -> None:
         self.reduced, self.wanted, self._pool, self._deadline = reduced, wanted, pool, deadline
-        self._weight, self._bias = wanted.weight.astype(np.float32), wanted.bias.astype(np.float32)
+        with np.errstate(over="ignore"):  # what is infinite in float32 has no bound there, and proves nothing
+            self._weight, self._bias = wanted.weight.astype(np.float32), wanted.bias.astype(np.float32)
         self.reached = np.zeros(wanted.goals, dtype=np.bool_)
         count = len(wanted.bias)
         self.closed = np.full(count, np.inf)
