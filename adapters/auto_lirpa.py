@@ -31,6 +31,16 @@ METHODS = {
 """Our name -> the library's method and its option for ReLUs."""
 STEPS = 20
 """Of alpha-CROWN's optimiser."""
+SPARSE = dict.fromkeys(
+    (
+        "sparse_intermediate_bounds",
+        "sparse_conv_intermediate_bounds",
+        "sparse_features_alpha",
+        "sparse_spec_alpha",
+    ),
+    False,
+)
+"""Release 0.3 trips over its own short cuts for stable neurons when it optimises: shapes of alpha do not match."""
 
 
 class AutoLirpaBackend:
@@ -72,6 +82,23 @@ def run(question: tuple[Query, Sequence[str]], seconds: float) -> dict[str, Any]
 
 def lirpa_bounds(layers: Sequence[Layer], box: Box, method: str = "CROWN") -> tuple[Array, Array]:
     """The library's bounds of the last layer's outputs on the box."""
+    lower, upper, *_ = _computed(layers, box, method)
+    return read_only(lower.detach().numpy()[0]), read_only(upper.detach().numpy()[0])
+
+
+def lirpa_planes(layers: Sequence[Layer], box: Box, method: str = "CROWN") -> tuple[Array, Array, Array, Array]:
+    """The planes that the library's bounds come from: coefficients and constants below the outputs, then above them."""
+    if method == "interval":
+        raise InputError("interval bounds have no planes: choose FastLin, CROWN or alpha-CROWN")
+    *_, planes = _computed(layers, box, method, return_A=True)
+    (found,) = (each for by_input in planes.values() for each in by_input.values())
+    parts = (found[name].detach().numpy()[0] for name in ("lA", "lbias", "uA", "ubias"))
+    below, below_constant, above, above_constant = (read_only(part) for part in parts)
+    return below, below_constant, above, above_constant
+
+
+def _computed(layers: Sequence[Layer], box: Box, method: str, **asked: Any) -> Any:
+    """What the library's `compute_bounds` returns."""
     if method not in METHODS:
         raise InputError(f"{method!r} is none of {', '.join(METHODS)}")
     import torch
@@ -83,12 +110,13 @@ def lirpa_bounds(layers: Sequence[Layer], box: Box, method: str = "CROWN") -> tu
         module = _module(layers)
         ends = [torch.tensor(np.array(end)[None, :], dtype=torch.float64) for end in (box.lower, box.upper)]
         steps = {"ob_iteration": STEPS, "iteration": STEPS}  # the option's name in 0.3 and in newer releases
-        options = {"relu": slopes, "activation_bound_option": slopes, "optimize_bound_args": steps}
+        options = {"relu": slopes, "activation_bound_option": slopes, "optimize_bound_args": steps, **SPARSE}
         bounded = lirpa.BoundedModule(module, torch.zeros_like(ends[0]), bound_opts=options, device="cpu")
         perturbation = lirpa.PerturbationLpNorm(norm=np.inf, x_L=ends[0], x_U=ends[1])
         point = lirpa.BoundedTensor((ends[0] + ends[1]) / 2, perturbation)
-        lower, upper = bounded.compute_bounds(x=(point,), method=library)
-    return read_only(lower.detach().numpy()[0]), read_only(upper.detach().numpy()[0])
+        if asked:
+            asked["needed_A_dict"] = {bounded.output_name[0]: [bounded.input_name[0]]}
+        return bounded.compute_bounds(x=(point,), method=library, **asked)
 
 
 def _module(layers: Sequence[Layer]) -> Any:

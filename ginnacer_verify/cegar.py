@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.falsify import around, attack, falsify
-from ginnacer_verify.network import Network
+from ginnacer_verify.network import Array, Network
 from ginnacer_verify.parts import Bounded, Part, parts
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.query import Answer, Query, Sat, Shared, Unknown, Unsat
@@ -53,6 +53,18 @@ class Round:
 
 Observer = Callable[[Round], None]
 T = TypeVar("T")
+
+
+class Abstracted(Protocol):
+    """What the loop needs of an abstraction on a box; `kept` is whatever its own refinement understands."""
+
+    @property
+    def box(self) -> Box: ...
+    def query(self, kept: tuple[Any, ...]) -> Query: ...
+    def witness(self, z: Array) -> Array: ...
+
+
+A = TypeVar("A", bound=Abstracted)
 
 
 def verify(
@@ -107,8 +119,8 @@ class Settings:
     observe: Observer | None
 
 
-class _Run:
-    """One call of `verify`: the parts that are open, and counters."""
+class Loop(Generic[A]):
+    """One call of `verify`: the parts that are open, and counters. Subclasses say how to abstract and to refine."""
 
     def __init__(
         self, judge: Judge, todo: Sequence[Part], backend: Backend, settings: Settings, random: np.random.Generator
@@ -117,6 +129,22 @@ class _Run:
         self.network, self.prop, self.deadline = judge.network, judge.prop, settings.deadline
         self.open = list(todo)
         self.rounds = self.boxes = self.unstable = self.kept = 0
+
+    def part(self, part: Part) -> Verdict:
+        """The verdict of one box and its disjuncts, as far as it is not put back among the open ones."""
+        raise NotImplementedError
+
+    def start(self, abstracted: A) -> tuple[Any, ...]:
+        """What is kept in the first round."""
+        raise NotImplementedError
+
+    def refine(self, abstracted: A, kept: tuple[Any, ...], answer: Sat) -> tuple[Any, ...] | Bisection:
+        """What to keep after a spurious solution; the same if nothing is left to refine."""
+        raise NotImplementedError
+
+    def without(self, abstracted: A, kept: tuple[Any, ...], reason: str) -> Verdict | Bisection:
+        """What to do when there is no answer and so no witness."""
+        return Undecided(reason)
 
     def statistics(self) -> Statistics:
         return Statistics(
@@ -138,7 +166,7 @@ class _Run:
             if self.deadline.passed:
                 verdicts.append(OUT_OF_TIME)
                 break
-            verdicts.append(self._part(self.open.pop()))
+            verdicts.append(self.part(self.open.pop()))
             if isinstance(verdicts[-1], Violated):
                 break
         return combine(verdicts)
@@ -149,73 +177,36 @@ class _Run:
         start = self.deadline.within(self.deadline.left / 4)
         return falsify(self.judge, self.prop.disjuncts, self.random, start, restarts=self.settings.restarts)
 
-    def _part(self, part: Part) -> Verdict:
-        """One box: bounds for all its disjuncts at once, then the loop for each that is still open.
-
-        A part that is halved holds as far as it goes: its halves are put back among the open ones."""
-        bounded = Bounded.of(self.network, self.prop, part, self.deadline)
-        self.boxes += 1
-        self.unstable = max(self.unstable, bounded.bounds.unstable)
-        verdicts: list[Verdict] = [Holds(tuple(Proof(number, ()) for number in bounded.proved))]
-        halved: list[tuple[int, Bisection]] = []
-        if bounded.open_disjuncts and not bounded.bounds.is_finite:
-            return Undecided("the network's values overflow on this box: scale its weights or its inputs")
-        if bounded.open_disjuncts and bounded.query_bytes > LARGEST:
-            return Undecided(
-                f"a query would take {bounded.query_bytes / 1e9:.0f} GB: fix some inputs, or shrink the box"
-            )
-        for number in bounded.open_disjuncts:
-            if self.deadline.passed:
-                return combine([*verdicts, OUT_OF_TIME])
-            match self._loop(number, bounded.relational(self.prop, number)):
-                case Bisection() as bisection:
-                    halved.append((number, bisection))
-                case Violated() as verdict:
-                    return verdict
-                case verdict:
-                    verdicts.append(verdict)
-        if halved:
-            self.open += bounded.sub_parts(halved[0][1].halves, [number for number, _ in halved])
-        return combine(verdicts)
-
-    def _loop(self, number: int, relational: Relational) -> Verdict | Bisection:
+    def loop(self, number: int, abstracted: A) -> Verdict | Bisection:
         """Abstract, ask, replay, refine: until there is an answer for one disjunct on one box."""
-        kept = self.settings.initial(relational, self.deadline)
+        kept = self.start(abstracted)
         while True:
-            query = relational.query(kept)
+            query = abstracted.query(kept)
             answer = self._ask(number, query)
             match answer:
                 case Unsat():
-                    return Holds((Proof(number, kept),))
+                    return Holds((Proof(number, query.kept),))
                 case Unknown(reason, timeout):
-                    return Undecided(reason, timeout) if timeout else self._without(relational, kept, reason)
+                    return Undecided(reason, timeout) if timeout else self.without(abstracted, kept, reason)
                 case Sat() if query.violation(answer.z) > GARBAGE:
                     return Undecided(f"{self.backend.name} gave a solution that is none: try another --backend")
                 case Sat():
-                    if found := self._replay(number, relational, answer):
+                    if found := self._replay(number, abstracted, answer):
                         return Violated(found)
                 case _:
                     raise TypeError(f"{self.backend.name} answered {answer!r}")
-            finer = self._refine(relational, kept, answer)
+            finer = self.refine(abstracted, kept, answer)
             if isinstance(finer, Bisection):
                 return finer
             if finer == kept:
-                return self._at_the_boundary(number, relational, kept)
+                return self._at_the_boundary(number, abstracted, query)
             kept = finer
 
-    def _without(self, relational: Relational, kept: tuple[Shared, ...], reason: str) -> Verdict | Bisection:
-        """No answer and so no witness: halve the box if that is the strategy, else give up."""
-        if self.settings.strategy is not bisect:
-            return Undecided(reason)
-        nowhere = np.concatenate([relational.base.box.middle, np.zeros(len(relational.base.relus))])
-        finer = self.settings.strategy(Situation(relational, kept, nowhere, 0, self.random))
-        return finer if isinstance(finer, Bisection) else Undecided(reason)
-
-    def _at_the_boundary(self, number: int, relational: Relational, kept: tuple[Shared, ...]) -> Verdict:
+    def _at_the_boundary(self, number: int, abstracted: A, query: Query) -> Verdict:
         """The network itself has a solution that is safe by a hair: look for one that is unsafe by more than that."""
         for amount in INWARDS:
-            answer = self._ask(number, Query(relational.base.tightened(amount), kept))
-            if isinstance(answer, Sat) and (found := self._replay(number, relational, answer)):
+            answer = self._ask(number, Query(query.base.tightened(amount), query.kept))
+            if isinstance(answer, Sat) and (found := self._replay(number, abstracted, answer)):
                 return Violated(found)
             if isinstance(answer, Unknown) and answer.timeout:
                 return Undecided(answer.reason, timeout=True)
@@ -249,15 +240,60 @@ class _Run:
             left=self.deadline.left,
         )
 
-    def _replay(self, number: int, relational: Relational, answer: Sat) -> Counterexample | None:
+    def _replay(self, number: int, abstracted: A, answer: Sat) -> Counterexample | None:
         """Judge the witness, and attack around it."""
-        witness = relational.base.input_of(answer.z)
+        witness = abstracted.witness(answer.z)
         if not self.settings.restarts:
-            judgement = self.judge(settle(witness, relational.box, self.network.dtype))
+            judgement = self.judge(settle(witness, abstracted.box, self.network.dtype))
             return judgement if isinstance(judgement, Counterexample) else None
-        points = around(witness, relational.box, self.random)
-        return attack(self.judge, self.prop.disjuncts[number], relational.box, points, self.deadline)
+        points = around(witness, abstracted.box, self.random)
+        return attack(self.judge, self.prop.disjuncts[number], abstracted.box, points, self.deadline)
 
-    def _refine(self, relational: Relational, kept: tuple[Shared, ...], answer: Sat) -> Refinement:
+
+class _Run(Loop[Relational]):
+    """The relational abstraction in the loop."""
+
+    def part(self, part: Part) -> Verdict:
+        """One box: bounds for all its disjuncts at once, then the loop for each that is still open.
+
+        A part that is halved holds as far as it goes: its halves are put back among the open ones."""
+        bounded = Bounded.of(self.network, self.prop, part, self.deadline)
+        self.boxes += 1
+        self.unstable = max(self.unstable, bounded.bounds.unstable)
+        verdicts: list[Verdict] = [Holds(tuple(Proof(number, ()) for number in bounded.proved))]
+        halved: list[tuple[int, Bisection]] = []
+        if bounded.open_disjuncts and not bounded.bounds.is_finite:
+            return Undecided("the network's values overflow on this box: scale its weights or its inputs")
+        if bounded.open_disjuncts and bounded.query_bytes > LARGEST:
+            return Undecided(
+                f"a query would take {bounded.query_bytes / 1e9:.0f} GB: fix some inputs, or shrink the box"
+            )
+        for number in bounded.open_disjuncts:
+            if self.deadline.passed:
+                return combine([*verdicts, OUT_OF_TIME])
+            match self.loop(number, bounded.relational(self.prop, number)):
+                case Bisection() as bisection:
+                    halved.append((number, bisection))
+                case Violated() as verdict:
+                    return verdict
+                case verdict:
+                    verdicts.append(verdict)
+        if halved:
+            self.open += bounded.sub_parts(halved[0][1].halves, [number for number, _ in halved])
+        return combine(verdicts)
+
+    def start(self, abstracted: Relational) -> tuple[Shared, ...]:
+        return self.settings.initial(abstracted, self.deadline)
+
+    def without(self, abstracted: Relational, kept: tuple[Shared, ...], reason: str) -> Verdict | Bisection:
+        """No answer and so no witness: halve the box if that is the strategy, else give up."""
+        if self.settings.strategy is not bisect:
+            return Undecided(reason)
+        base = abstracted.base
+        nowhere = np.concatenate([base.box.middle, np.zeros(len(base.relus))])
+        finer = self.settings.strategy(Situation(abstracted, kept, nowhere, 0, self.random))
+        return finer if isinstance(finer, Bisection) else Undecided(reason)
+
+    def refine(self, abstracted: Relational, kept: tuple[Shared, ...], answer: Sat) -> Refinement:
         count = max(self.settings.per_round, len(kept) // 2)
-        return self.settings.strategy(Situation(relational, kept, answer.z, count, self.random, self.deadline))
+        return self.settings.strategy(Situation(abstracted, kept, answer.z, count, self.random, self.deadline))

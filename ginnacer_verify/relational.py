@@ -57,6 +57,10 @@ class Relational:
     def query(self, kept: Iterable[Shared] = ()) -> Query:
         return Query(self.base, tuple(kept))
 
+    def witness(self, z: Array) -> Array:
+        """The input that a solution stands for."""
+        return self.base.input_of(z)
+
     def trace(self, x: Array) -> list[Array]:
         """What enters each layer when the network runs on `x`."""
         values = [read_only(x)]

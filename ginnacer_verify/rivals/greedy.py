@@ -1,0 +1,78 @@
+"""The compiled loop of Elboher's greedy merging. Importing this module imports numba.
+
+In every step the two rows of one kind that differ least, in the largest difference of their entries, are merged by the
+larger of each two entries. Every row remembers which other one is nearest, so that a step looks again only at rows
+whose nearest one has changed.
+"""
+
+import numpy as np
+
+from ginnacer_verify.icf import Mask
+from ginnacer_verify.network import Array
+from ginnacer_verify.packing import BLOCK, Integers, compiled
+
+
+@compiled
+def merge(rows: Array, kind: Integers, count: int) -> Integers:
+    """The number of each row's subset after merging down to `count` rows, or to one of each kind. Changes `rows`.
+
+    Rows of one kind are next to each other."""
+    n = len(rows)
+    label, alive = np.arange(n), np.ones(n, dtype=np.bool_)
+    nearest, distance = np.full(n, -1), np.full(n, np.inf)
+    first, last = ranges(kind)
+    for i in range(n):
+        nearest[i], distance[i] = find(rows, alive, i, first[i], last[i])
+    left = n
+    while left > count:
+        i = int(np.argmin(distance))
+        j = nearest[i]
+        if j < 0:
+            break
+        for k in range(rows.shape[1]):
+            rows[i, k] = max(rows[i, k], rows[j, k])
+        alive[j], distance[j], left = False, np.inf, left - 1
+        label[label == j] = i
+        for k in range(first[i], last[i]):
+            if alive[k] and (k == i or nearest[k] == i or nearest[k] == j):
+                nearest[k], distance[k] = find(rows, alive, k, first[k], last[k])
+            elif alive[k]:
+                new = apart(rows, k, i, distance[k])
+                if new < distance[k]:
+                    nearest[k], distance[k] = i, new
+    return label
+
+
+@compiled
+def ranges(kind: Integers) -> tuple[Integers, Integers]:
+    """Where the rows of each row's kind begin and end."""
+    first, last = np.empty(len(kind), dtype=np.int64), np.empty(len(kind), dtype=np.int64)
+    for i in range(len(kind)):
+        first[i] = first[i - 1] if i and kind[i] == kind[i - 1] else i
+    for i in range(len(kind) - 1, -1, -1):
+        last[i] = last[i + 1] if i + 1 < len(kind) and kind[i] == kind[i + 1] else i + 1
+    return first, last
+
+
+@compiled
+def find(rows: Array, alive: Mask, i: int, first: int, last: int) -> tuple[int, float]:
+    """The row nearest to row i, and how far it is; -1 if there is no other."""
+    nearest, distance = -1, np.inf
+    for j in range(first, last):
+        if alive[j] and j != i:
+            new = apart(rows, i, j, distance)
+            if new < distance:
+                nearest, distance = j, new
+    return nearest, distance
+
+
+@compiled
+def apart(rows: Array, i: int, j: int, limit: float) -> float:
+    """The largest difference of two rows' entries, or some number above if it is not below `limit`."""
+    largest = 0.0
+    for start in range(0, rows.shape[1], BLOCK):
+        for k in range(start, min(start + BLOCK, rows.shape[1])):
+            largest = max(largest, abs(rows[i, k] - rows[j, k]))
+        if largest >= limit:
+            return largest
+    return largest
