@@ -142,8 +142,10 @@ def _library() -> Any:
     3. a node of a traced graph answered node["name"]: torch._C.Node now has typed getters only.
     Its constants take torch's default type, so that is float64 from here on."""
     import torch
-    import torch.onnx.symbolic_helper as helper
 
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, about itself
+        import torch.onnx.symbolic_helper as helper
     torch.set_default_dtype(torch.float64)
     if "numpy.lib.arraysetops" not in sys.modules:
         moved = types.ModuleType("numpy.lib.arraysetops")

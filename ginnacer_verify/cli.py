@@ -22,6 +22,7 @@ COMMANDS = {
     "verify": "decide a property: unsat, sat with a counterexample, unknown or timeout",
     "abstract": "replace a network by one with fewer ReLUs that contains it and is exact at a centroid",
     "margins": "how far apart the bounds of an abstraction are, by distance from the centroid",
+    "lab": "the experiments of the paper and ours: figures, tables and one page",
     "check": "what a network and a property consist of, and whether we can read them",
     "replay": "judge a witness on the original network",
     "plot-trace": "draw ReLUs kept, bound and time of each round of a trace",

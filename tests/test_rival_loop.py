@@ -1,4 +1,4 @@
-"""The loop on a rival: never a wrong verdict, all small cases decided, and what the solver is asked is an abstraction."""
+"""The loop on a rival: never a wrong verdict, most small cases decided; what the solver is asked is an abstraction."""
 
 import numpy as np
 import pytest

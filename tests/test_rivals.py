@@ -22,7 +22,7 @@ from ginnacer_verify.network import Array, Network, dense
 from ginnacer_verify.partition import Partition
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.rivals.elboher import NetworkAbstraction, network_abstraction
-from ginnacer_verify.rivals.fastlin import LinearAbstraction, crown, fastlin
+from ginnacer_verify.rivals.fastlin import LinearAbstraction, crown, fastlin, fastlin_with_intervals
 from ginnacer_verify.rivals.lirpa import lirpa
 from ginnacer_verify.rivals.prabhakar import IntervalNetwork, interval_network
 from ginnacer_verify.rivals.rival import Rival
@@ -48,7 +48,7 @@ def linear(draw: st.DrawFn, scales: tuple[float, ...] = SCALES) -> LinearAbstrac
     network = draw(networks(scales))
     lower = np.resize([-1.0, 0.5, 0.0], network.inputs)
     box = Box(lower, lower + np.resize([0.25, 2.0, 0.0], network.inputs))
-    return draw(st.sampled_from([fastlin, crown]))(network, box)
+    return draw(st.sampled_from([fastlin, crown, fastlin_with_intervals]))(network, box)
 
 
 def assert_sound(rival: Rival, batch: Array) -> None:

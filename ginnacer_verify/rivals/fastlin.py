@@ -1,8 +1,9 @@
 """FastLin (Weng et al. 2018): every ReLU between two parallel lines, which gives linear bounds of the outputs on a box.
 
-The lines of a ReLU need bounds of its input, which come from the same method, layer by layer. `parallel=False` takes
-CROWN's lower lines (Zhang et al. 2018) instead. Departs from the authors': nowhere; our verifier's `linear_bounds` are
-tighter, because they are intersected with intervals.
+The lines of a ReLU need bounds of its input, which come from the same method, layer by layer. `crown` takes CROWN's
+lower lines (Zhang et al. 2018) instead. Departs from the authors': nowhere; our verifier's `linear_bounds` are tighter,
+because they are intersected with intervals. `fastlin_with_intervals` is the variant that the GINNACER paper describes:
+there the bounds of the ReLUs' inputs come from plain interval propagation.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ginnacer_verify.bounds import TINY, Planes, backward, gamma, substitute
+from ginnacer_verify.bounds import TINY, Planes, backward, gamma, interval_bounds, substitute
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.network import Array, Network, read_only
@@ -29,7 +30,7 @@ class LinearAbstraction:
     domain: Box
     below: Planes
     minus_above: Planes
-    rebuild: Callable[[Network, Box], "LinearAbstraction"]
+    rebuild: "Build"
 
     @property
     def relus_per_layer(self) -> tuple[int, ...]:
@@ -70,26 +71,40 @@ class LinearAbstraction:
         return found
 
 
-def fastlin(
-    network: Network, box: Box, *, parallel: bool = True, progress: Progress | None = None
-) -> LinearAbstraction:
-    """The linear bounds of a network on a box."""
-    if box.inputs != network.inputs or box.is_empty or not np.isfinite([box.lower, box.upper]).all():
-        raise AbstractionError(f"linear bounds need a finite box with {network.inputs} inputs that is not empty")
-    found: list[Ends] = []
-    for number, layer in enumerate(network.layers[:-1], start=1):
-        found.append(_range(network, box, found, layer.outputs, parallel))
-        if progress is not None:
-            progress(number, len(network.layers) - 1)
-    units = np.eye(network.outputs)
-    with np.errstate(over="ignore", invalid="ignore"):
-        below, above = (substitute(rows, network.layers, box, found, parallel=parallel) for rows in (units, -units))
-    return LinearAbstraction(network, box, below, above, rebuild=fastlin if parallel else crown)
+Build = Callable[[Network, Box], LinearAbstraction]
+
+
+def fastlin(network: Network, box: Box, *, progress: Progress | None = None) -> LinearAbstraction:
+    """FastLin's linear bounds of a network on a box."""
+    return _linear(network, box, fastlin, progress)
 
 
 def crown(network: Network, box: Box) -> LinearAbstraction:
     """CROWN's linear bounds."""
-    return fastlin(network, box, parallel=False)
+    return _linear(network, box, crown)
+
+
+def fastlin_with_intervals(network: Network, box: Box) -> LinearAbstraction:
+    """FastLin's lines, on intervals that were propagated beforehand."""
+    return _linear(network, box, fastlin_with_intervals)
+
+
+def _linear(network: Network, box: Box, build: Build, progress: Progress | None = None) -> LinearAbstraction:
+    if box.inputs != network.inputs or box.is_empty or not np.isfinite([box.lower, box.upper]).all():
+        raise AbstractionError(f"linear bounds need a finite box with {network.inputs} inputs that is not empty")
+    found: list[Ends] = []
+    intervals, parallel = interval_bounds(network.layers, box), build is not crown
+    for number, layer in enumerate(network.layers[:-1]):
+        if build is fastlin_with_intervals:
+            found.append((intervals.lower[number], intervals.upper[number]))
+        else:
+            found.append(_range(network, box, found, layer.outputs, parallel))
+        if progress is not None:
+            progress(number + 1, len(network.layers) - 1)
+    units = np.eye(network.outputs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        below, above = (substitute(rows, network.layers, box, found, parallel=parallel) for rows in (units, -units))
+    return LinearAbstraction(network, box, below, above, rebuild=build)
 
 
 def _range(network: Network, box: Box, found: list[Ends], rows: int, parallel: bool) -> Ends:

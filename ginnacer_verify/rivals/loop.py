@@ -178,7 +178,8 @@ class _FastLin(Loop[Merged]):
         judgement = self.judge(settle(part.box.middle, part.box, self.network.dtype))
         if isinstance(judgement, Counterexample):
             return Violated(judgement)
-        if not part.box.varying or (part.box.middle == part.box.lower)[part.box.varying].any():
+        halves = [half.domain for half in linear.halves()]
+        if any((half.lower == part.box.lower).all() and (half.upper == part.box.upper).all() for half in halves):
             return Undecided("FastLin cannot tell the network from the unsafe set on a box that cannot be halved")
-        self.open += [Part(half.domain, tuple(left)) for half in linear.halves()]
+        self.open += [Part(half, tuple(left)) for half in halves]
         return Holds()

@@ -126,7 +126,7 @@ class IntervalNetwork:
 
     @np.errstate(over="ignore", invalid="ignore")
     def refined(self, x: ArrayLike, count: int = 1) -> "IntervalNetwork":
-        """The `count` subsets that cost most at an input are cut in two, where their members' values are furthest apart.
+        """The `count` subsets that cost most at an input are cut in two, where their members' values part most.
 
         The authors give no refinement; this undoes their merging, guided in the way of Elboher et al."""
         values = [np.maximum(y, 0.0) for y in self.network.pre_activations(self.network.flat(x))]

@@ -1,0 +1,45 @@
+"""`ginnacer lab EXPERIMENT|all`: the paper's figures and tables, and ours, with a page that holds all of them."""
+
+import argparse
+import os
+from pathlib import Path
+
+from ginnacer_verify.commands.bar import Bar
+from ginnacer_verify.commands.output import remark, show
+from ginnacer_verify.errors import InputError
+from ginnacer_verify.lab.experiment import NAMES, experiment
+from ginnacer_verify.lab.page import page
+from ginnacer_verify.lab.run import run as run_experiments
+from ginnacer_verify.lab.setting import NETWORKS, Setting
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", help=f"all, or one of {', '.join(NAMES)}")
+    parser.add_argument("--quick", action="store_true", help="fewer samples, runs and networks: minutes, not hours")
+    parser.add_argument("-o", "--output", type=Path, default=Path("lab"), metavar="DIR", help="folder; default: lab")
+    parser.add_argument("--seed", type=int, default=0, help="of samples and random merging; default: 0")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes; default: all cores")
+    parser.add_argument("--networks", metavar="A,B,...", help=f"only these of {', '.join(NETWORKS)}")
+    parser.add_argument("--benchmarks", type=Path, help="the public sets; default: $GINNACER_BENCHMARKS")
+    parser.add_argument("--own", type=Path, help="our own instances; default: vnnlib/ of the repository")
+
+
+def run(args: argparse.Namespace) -> int:
+    names = NAMES if args.experiment == "all" else (experiment(args.experiment).name,)
+    if args.jobs < 1:
+        raise InputError("-j must be at least 1")
+    if args.seed < 0:
+        raise InputError("--seed must not be negative")
+    setting = Setting.of(
+        quick=args.quick, seed=args.seed, networks=args.networks, benchmarks=args.benchmarks, own=args.own
+    )
+    with Bar("experimenting", quiet=args.quiet) as bar:
+        reports = run_experiments(names, setting, args.output, args.jobs, bar.update)
+    index = args.output / ("lab.html" if args.experiment == "all" else f"{args.experiment}.html")
+    index.write_text(page(reports, setting), encoding="utf-8")
+    files = [str(file) for report in reports for file in report.files] + [str(index)]
+    problems = [problem for report in reports for problem in report.problems]
+    for problem in problems:
+        remark(args, f"not measured: {problem}")
+    show(args, {"files": files, "problems": problems, "setting": setting.as_json()}, files)
+    return 1 if problems else 0

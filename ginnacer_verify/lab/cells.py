@@ -1,0 +1,132 @@
+"""Cells: the smallest pieces of an experiment, computed in parallel, each kept on disk as soon as it is done.
+
+A cell that was computed before, with the same setting and the same version of this package, is read and not computed
+again. A cell that fails leaves a sentence; the others go on."""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ginnacer_verify.errors import GinnacerError
+from ginnacer_verify.lab.setting import Setting
+from ginnacer_verify.version import __version__
+
+Row = dict[str, Any]
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A call of `measure(setting, **parameters)` in the module of an experiment."""
+
+    experiment: str
+    parameters: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def of(cls, experiment: str, **parameters: Any) -> "Cell":
+        return cls(experiment, tuple(parameters.items()))
+
+    @property
+    def name(self) -> str:
+        return " ".join([self.experiment, *(str(value) for _, value in self.parameters)])
+
+    def file(self, folder: Path, setting: Setting) -> Path:
+        """Where its rows are kept: a name that says what it is, and a digest of all that they depend on."""
+        known = {"format": FORMAT, "version": __version__, "parameters": self.parameters, "setting": setting.as_json()}
+        digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
+        plain = "".join(c if c.isalnum() or c in "-." else "_" for c in self.name)
+        return folder / "cells" / self.experiment / f"{plain}-{digest}.json"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The rows of a cell, or the problem that it had."""
+
+    cell: Cell
+    rows: tuple[Row, ...]
+    seconds: float
+    problem: str = ""
+
+
+def module_of(experiment: str) -> Any:
+    return import_module(f"ginnacer_verify.lab.{experiment.replace('-', '_')}")
+
+
+def run_cells(
+    cells: Sequence[Cell], setting: Setting, folder: Path, workers: int, done: Callable[[int, int], None]
+) -> dict[Cell, Outcome]:
+    """The outcome of every cell; `done` is told how many of how many are."""
+    found = {cell: outcome for cell in cells if (outcome := _kept(cell, setting, folder))}
+    done(len(found), len(cells))
+    for outcome in _computed([cell for cell in cells if cell not in found], setting, workers):
+        found[outcome.cell] = outcome
+        if not outcome.problem:
+            _keep(outcome, setting, folder)
+        done(len(found), len(cells))
+    return {cell: found[cell] for cell in cells}
+
+
+def _kept(cell: Cell, setting: Setting, folder: Path) -> Outcome | None:
+    try:
+        stored = json.loads(cell.file(folder, setting).read_text(encoding="utf-8"))
+        return Outcome(cell, tuple(stored["rows"]), float(stored["seconds"]))
+    except (OSError, ValueError, KeyError, TypeError):  # not there, or cut off: compute it again
+        return None
+
+
+def _keep(outcome: Outcome, setting: Setting, folder: Path) -> None:
+    file = outcome.cell.file(folder, setting)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{os.getpid()}")
+    document = {"cell": outcome.cell.name, "seconds": outcome.seconds, "rows": outcome.rows}
+    part.write_text(json.dumps(document), encoding="utf-8")
+    part.replace(file)
+
+
+def _computed(cells: Sequence[Cell], setting: Setting, workers: int) -> Iterator[Outcome]:
+    if workers <= 1 or len(cells) <= 1:
+        yield from (compute(cell, setting) for cell in cells)
+        return
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+    with ProcessPoolExecutor(min(workers, len(cells)), mp_context=context) as pool:
+        futures = {pool.submit(compute, cell, setting): cell for cell in cells}
+        for future in as_completed(futures):
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                text = "its process ended, perhaps for want of memory: run again with -j 1"
+                yield Outcome(futures[future], (), 0.0, text)
+
+
+def compute(cell: Cell, setting: Setting) -> Outcome:
+    """Run a cell; whatever goes wrong is one sentence of the outcome."""
+    start = time.monotonic()
+    try:
+        rows = module_of(cell.experiment).measure(setting, **dict(cell.parameters))
+        return Outcome(cell, tuple(rows), time.monotonic() - start)
+    except Exception as problem:
+        return Outcome(cell, (), time.monotonic() - start, explained(problem))
+
+
+def explained(problem: Exception) -> str:
+    match problem:
+        case GinnacerError():
+            return str(problem)
+        case ModuleNotFoundError():
+            return f"the package {problem.name!r} is missing; `ginnacer doctor` tells how to install it"
+        case MemoryError():
+            return "out of memory; try -j 1 or a machine with more memory"
+        case _:
+            where = traceback.extract_tb(problem.__traceback__)[-1]
+            place = f"{Path(where.filename).name}:{where.lineno}"
+            return f"this is a fault of ours or of a library ({type(problem).__name__} at {place}: {problem})"

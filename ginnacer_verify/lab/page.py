@@ -1,0 +1,2 @@
+def page(r, s):
+    return "todo"
