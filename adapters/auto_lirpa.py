@@ -155,8 +155,7 @@ def _library() -> Any:
         helper._set_opset_version = lambda version: None
     if not hasattr(torch._C.Node, "__getitem__"):
         torch._C.Node.__getitem__ = lambda node, name: getattr(node, node.kindOf(name))(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True):  # it sets filters of its own, so ignoring is not enough
         import auto_LiRPA
         from auto_LiRPA import perturbations
 

@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("lab"), metavar="DIR", help="folder; default: lab")
     parser.add_argument("--seed", type=int, default=0, help="of samples and random merging; default: 0")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes; default: all cores")
+    parser.add_argument("--timeout", type=float, help="seconds per verification; default: 60, quick 5")
     parser.add_argument("--networks", metavar="A,B,...", help=f"only these of {', '.join(NETWORKS)}")
     parser.add_argument("--benchmarks", type=Path, help="the public sets; default: $GINNACER_BENCHMARKS")
     parser.add_argument("--own", type=Path, help="our own instances; default: vnnlib/ of the repository")
@@ -30,8 +31,15 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("-j must be at least 1")
     if args.seed < 0:
         raise InputError("--seed must not be negative")
+    if args.timeout is not None and not args.timeout > 0:
+        raise InputError("--timeout must be positive")
     setting = Setting.of(
-        quick=args.quick, seed=args.seed, networks=args.networks, benchmarks=args.benchmarks, own=args.own
+        quick=args.quick,
+        seed=args.seed,
+        networks=args.networks,
+        timeout=args.timeout,
+        benchmarks=args.benchmarks,
+        own=args.own,
     )
     with Bar("experimenting", quiet=args.quiet) as bar:
         reports = run_experiments(names, setting, args.output, args.jobs, bar.update)

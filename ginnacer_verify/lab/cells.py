@@ -1,6 +1,6 @@
 """Cells: the smallest pieces of an experiment, computed in parallel, each kept on disk as soon as it is done.
 
-A cell that was computed before, with the same setting and the same version of this package, is read and not computed
+A cell that was computed before, with the same setting and the same code of this package, is read and not computed
 again. A cell that fails leaves a sentence; the others go on."""
 
 import hashlib
@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ginnacer_verify.errors import GinnacerError
 from ginnacer_verify.lab.setting import Setting
-from ginnacer_verify.version import __version__
 
 Row = dict[str, Any]
-FORMAT = 1
+DRAWING = {"plots.py", "page.py", "claims.py", "lab.py"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Cell:
 
     def file(self, folder: Path, setting: Setting) -> Path:
         """Where its rows are kept: a name that says what it is, and a digest of all that they depend on."""
-        known = {"format": FORMAT, "version": __version__, "parameters": self.parameters, "setting": setting.as_json()}
+        known = {"code": code_digest(), "parameters": self.parameters, "setting": setting.as_json()}
         digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
         plain = "".join(c if c.isalnum() or c in "-." else "_" for c in self.name)
         return folder / "cells" / self.experiment / f"{plain}-{digest}.json"
@@ -56,6 +56,14 @@ class Outcome:
     rows: tuple[Row, ...]
     seconds: float
     problem: str = ""
+
+
+@cache
+def code_digest() -> str:
+    """Of the source of this package, but for what only draws."""
+    folder = Path(__file__).parents[1]
+    files = sorted(path for path in folder.glob("**/*.py") if path.name not in DRAWING)
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def module_of(experiment: str) -> Any:

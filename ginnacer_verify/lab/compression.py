@@ -65,7 +65,12 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
         boxes(axis, STYLES["ginnacer"], data, layers, 0.6)
         count = len(groups(some, "centroid"))
         title = "ACAS Xu, 45 networks" if network == "acasxu" else TITLES[network]
-        axis.set(title=f"{title}\n{count} centroids", xlabel="ReLU layer", ylabel="ReLUs kept (%)", ylim=(-3, 103))
+        axis.set(
+            title=f"{title}\n{count} centroid{'s' * (count > 1)}",
+            xlabel="ReLU layer",
+            ylabel="ReLUs kept (%)",
+            ylim=(-3, 103),
+        )
         axis.set_xticks(layers)
     return {"compression": figure}
 

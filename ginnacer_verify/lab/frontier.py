@@ -105,7 +105,9 @@ def _figure(rows: Sequence[Row]) -> "Figure":
                 axis.axhline(y[0], color=style.colour, linestyle="--", linewidth=1.2, label=f"{style.label}, no ReLUs")
             else:
                 line(axis, styles[series], x, y, linestyle="none" if series == "random" else "-")
-        axis.set(yscale="log", title=TITLES[network], xlabel="ReLUs of the abstraction", ylim=(FLOOR / 3, None))
+        axis.set(
+            xscale="log", yscale="log", title=TITLES[network], xlabel="ReLUs of the abstraction", ylim=(FLOOR / 3, None)
+        )
         axis.set_ylabel(f"largest margin at distance {rows[0]['distance']:g}")
         axis.axvline(_total(some), color="#999999", linestyle=":", linewidth=1, label="ReLUs of the network")
     legend(figure, axes, fontsize="small")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RIVALS = ("prabhakar", "elboher", "fastlin")
+COUNTS = ("rounds", "boxes", "kept")
 INSTANCES = {
     "pade": (("pade_64x2", "prop_05"), ("pade_64x2", "prop_14")),
     "digits": (("digits_32x2", "image_188_0.1"), ("digits_48x4", "image_003_0.02")),
@@ -33,7 +34,7 @@ OURS = {
         ("split", "#0072B2", "o"),
         ("recentre", "#56B4E9", "D"),
         ("bisect", "#00334E", "v"),
-        ("random", "#7F9FBF", "x"),
+        ("random", "#7F9FBF", "p"),
         ("max_weight_loss", "#33658A", "P"),
     )
 }
@@ -63,7 +64,7 @@ def measure(setting: Setting, folder: str, network: str, prop: str, method: str)
     found = verdict.statistics
     return [
         {
-            "instance": f"{network.removeprefix('ACASXU_run2a_').removesuffix('_batch_2000')} {prop}",
+            "instance": f"{network.replace('ACASXU_run2a_', 'ACAS Xu ').removesuffix('_batch_2000')} {prop}",
             "method": method,
             "verdict": verdict.word,
             "rounds": found.rounds,
@@ -111,13 +112,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     found, styles = [], OURS | STYLES
     for (instance,), some in groups(rows, "instance").items():
         body = tuple(
-            (
-                styles[r["method"]].label,
-                r["verdict"],
-                *(str(r[c]) for c in ("rounds", "boxes", "kept")),
-                f"{r['seconds']:.3g}",
-            )
-            for r in some
+            (styles[row["method"]].label, row["verdict"], *(str(row[c]) for c in COUNTS), f"{row['seconds']:.3g}")
+            for row in some
         )
         title = f"{instance} ({some[0]['relus']} ReLUs)"
         found.append(Table(title, ("refinement", "verdict", "rounds", "boxes", "ReLUs kept", "s"), body))
@@ -129,8 +125,8 @@ EXPERIMENT = Experiment(
     "Refinement inside the loop",
     "not in the paper; its future work",
     "One abstraction-refinement loop, one solver (HiGHS), properties that hold. GINNACER's relational abstraction "
-    "starts with all ReLUs relaxed and refines in five ways; the rivals start with everything merged and take their own "
-    "refinement steps; FastLin halves boxes. The same property, judge and deadline for all.",
+    "starts with all ReLUs relaxed and refines in five ways; the rivals start with everything merged and take their "
+    "own refinement steps; FastLin halves boxes. The same property, judge and deadline for all.",
     cells,
     figures,
     tables,

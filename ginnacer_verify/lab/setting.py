@@ -13,7 +13,7 @@ PUBLIC = ("acasxu", "mnistfc", "toyadmos")
 LARGE = ("vww",)
 NETWORKS = (*OWN, *PUBLIC, *LARGE)
 QUICK_DISTANCES = (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
-QUICK_TIMEOUT = 5.0
+QUICK_TIMEOUT, TIMEOUT = 5.0, 60.0
 DISTANCES = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
@@ -28,13 +28,20 @@ class Setting:
     distances: tuple[float, ...] = DISTANCES
     runs: int = 13
     inferences: int = 1000
-    timeout: float = 60.0
+    timeout: float = TIMEOUT
     benchmarks: str = ""
     own: str = ""
 
     @classmethod
     def of(
-        cls, *, quick: bool, seed: int, networks: str | None, benchmarks: Path | None, own: Path | None
+        cls,
+        *,
+        quick: bool = True,
+        seed: int = 0,
+        networks: str | None = None,
+        timeout: float | None = None,
+        benchmarks: Path | None = None,
+        own: Path | None = None,
     ) -> "Setting":
         """The paper's numbers, or smaller ones and no Visual Wake Words with `quick`."""
         chosen = tuple(networks.split(",")) if networks else (*OWN, *PUBLIC) if quick else NETWORKS
@@ -42,12 +49,11 @@ class Setting:
         if unknown:
             raise InputError(f"there is no network {unknown[0]!r}; choose of {', '.join(NETWORKS)}")
         public = benchmarks or Path(os.environ.get("GINNACER_BENCHMARKS", ROOT.parent / "shared" / "benchmarks"))
-        full = cls(False, seed, chosen, benchmarks=str(public), own=str(own or ROOT / "vnnlib"))
+        seconds = timeout or (QUICK_TIMEOUT if quick else TIMEOUT)
+        full = cls(False, seed, chosen, timeout=seconds, benchmarks=str(public), own=str(own or ROOT / "vnnlib"))
         if not quick:
             return full
-        return replace(
-            full, quick=True, samples=1000, distances=QUICK_DISTANCES, runs=5, inferences=100, timeout=QUICK_TIMEOUT
-        )
+        return replace(full, quick=True, samples=1000, distances=QUICK_DISTANCES, runs=5, inferences=100)
 
     def as_json(self) -> dict[str, Any]:
         """What the results depend on: where files lie does not count."""

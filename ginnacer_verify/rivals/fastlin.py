@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ginnacer_verify.bounds import TINY, Planes, backward, gamma, interval_bounds, substitute
+from ginnacer_verify.bounds import TINY, Form, backward, gamma, interval_bounds, planes
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.network import Array, Network, read_only
@@ -28,8 +28,8 @@ class LinearAbstraction:
 
     network: Network
     domain: Box
-    below: Planes
-    minus_above: Planes
+    below: Form
+    minus_above: Form
     rebuild: "Build"
 
     @property
@@ -103,7 +103,7 @@ def _linear(network: Network, box: Box, build: Build, progress: Progress | None 
             progress(number + 1, len(network.layers) - 1)
     units = np.eye(network.outputs)
     with np.errstate(over="ignore", invalid="ignore"):
-        below, above = (substitute(rows, network.layers, box, found, parallel=parallel) for rows in (units, -units))
+        below, above = (planes(rows, network.layers, box, found, parallel=parallel) for rows in (units, -units))
     return LinearAbstraction(network, box, below, above, rebuild=build)
 
 
@@ -118,15 +118,15 @@ def _range(network: Network, box: Box, found: list[Ends], rows: int, parallel: b
     return np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
 
 
-def _values(planes: Planes, batch: Array) -> Array:
+def _values(form: Form, batch: Array) -> Array:
     """Below the planes at each input, with the rounding of this product."""
-    size = np.abs(batch) @ np.abs(planes.coefficients).T + np.abs(planes.constant)
-    error = 2 * planes.error + gamma(2 * batch.shape[1] + 16) * size
-    return np.asarray(batch @ planes.coefficients.T + planes.constant - error - TINY)
+    size = np.abs(batch) @ np.abs(form.coefficients).T + np.abs(form.constant)
+    error = 2 * form.error + gamma(2 * batch.shape[1] + 16) * size
+    return np.asarray(batch @ form.coefficients.T + form.constant - error - TINY)
 
 
-def _least(planes: Planes, box: Box) -> Array:
-    corner = np.where(planes.coefficients >= 0, box.lower, box.upper)
-    size = np.abs(planes.coefficients * corner).sum(axis=1) + np.abs(planes.constant)
-    error = 2 * planes.error + gamma(2 * box.inputs + 16) * size
-    return read_only((planes.coefficients * corner).sum(axis=1) + planes.constant - error - TINY)
+def _least(form: Form, box: Box) -> Array:
+    corner = np.where(form.coefficients >= 0, box.lower, box.upper)
+    size = np.abs(form.coefficients * corner).sum(axis=1) + np.abs(form.constant)
+    error = 2 * form.error + gamma(2 * box.inputs + 16) * size
+    return read_only((form.coefficients * corner).sum(axis=1) + form.constant - error - TINY)

@@ -6,7 +6,7 @@ the verifier never proves anything by them alone (see `adapters.auto_lirpa`)."""
 import numpy as np
 
 from ginnacer_verify.adapters.auto_lirpa import lirpa_planes
-from ginnacer_verify.bounds import Planes
+from ginnacer_verify.bounds import Form
 from ginnacer_verify.box import Box
 from ginnacer_verify.network import Network
 from ginnacer_verify.rivals.fastlin import LinearAbstraction
@@ -19,7 +19,7 @@ def lirpa(network: Network, box: Box, method: str = "FastLin") -> LinearAbstract
     return LinearAbstraction(
         network,
         box,
-        Planes(below, below_constant, nothing),
-        Planes(-above, -above_constant, nothing),
+        Form(below, below_constant, nothing),
+        Form(-above, -above_constant, nothing),
         rebuild=lambda same, half: lirpa(same, half, method),
     )
