@@ -19,7 +19,7 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.fold import fold_error, fold_rows
 from ginnacer_verify.network import Array, Layer, Network
-from ginnacer_verify.parts import Part
+from ginnacer_verify.parts import Part, parts
 from ginnacer_verify.properties.property import Disjunct, Property
 from ginnacer_verify.query import Query, Sat
 from ginnacer_verify.refine import exact, relaxed, split
@@ -54,9 +54,9 @@ def verify(
     judge, random = Judge(network, prop), np.random.default_rng(seed)
     run: _Merged | _FastLin
     if rival == "fastlin":
-        run = _FastLin(judge, solver, settings, random)
+        run = _FastLin(judge, parts(prop), solver, settings, random)
     else:
-        run = _Merged(judge, solver, settings, random)
+        run = _Merged(judge, parts(prop), solver, settings, random)
         run.merge = STARTS[rival]
     return replace(run.verdict(), statistics=replace(run.statistics(), engine=f"{rival}, {solver.name}"))
 
