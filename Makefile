@@ -16,7 +16,7 @@ demo: .venv/core.done
 	.venv/bin/ginnacer verify vnnlib/advisory/advisory_25x4.onnx vnnlib/advisory/prop_02.vnnlib --witness demo/counterexample.txt
 	.venv/bin/ginnacer replay vnnlib/advisory/advisory_25x4.onnx vnnlib/advisory/prop_02.vnnlib demo/counterexample.txt
 	@echo; echo "3. A digit that stays what it is, proved by abstraction and refinement with HiGHS"
-	.venv/bin/ginnacer verify vnnlib/digits/digits_32x2.onnx vnnlib/digits/image_188_0.1.vnnlib --trace demo/trace.jsonl
+	.venv/bin/ginnacer verify vnnlib/digits/digits_32x2.onnx vnnlib/digits/image_188_0.1.vnnlib --engine cegar --trace demo/trace.jsonl
 
 test: .venv/all.done
 	.venv/bin/python -m pytest -n $(WORKERS) $(TESTS)
@@ -46,7 +46,7 @@ clean:
 .venv/core.done: .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing ginnacer-verify into .venv (about a minute) ..."
 	$(PIP) --editable .
-	@echo "Compiling the native engine (once, about half a minute) ..."
+	@echo "Compiling the native engines (once, about half a minute) ..."
 	@.venv/bin/python -m ginnacer_verify.engine.warm
 	@touch $@
 
