@@ -104,3 +104,35 @@ def test_the_engines_do_without_numba_once_they_are_compiled() -> None:
     code = "import sys; from ginnacer_verify.engine.warm import warm; warm(); print('numba' in sys.modules)"
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
     assert runs[1].stdout == "False\n"
+
+
+@pytest.mark.parametrize("first", ["warm()", "numba_at_work()"])
+def test_numba_itself_works_before_and_after(first: str) -> None:
+    """The names of its runtime belong to the process: code of ours must not take them from it."""
+    code = f"""
+import numpy as np
+from ginnacer_verify.engine.warm import warm
+
+def numba_at_work():
+    from numba import njit
+
+    @njit
+    def doubled(values):
+        if len(values) > 3:
+            raise ValueError("too many")
+        return (values * 2.0).reshape((1, len(values))).copy()
+
+    assert doubled(np.ones(3)).tolist() == [[2.0, 2.0, 2.0]]
+    try:
+        doubled(np.ones(4))
+    except ValueError as problem:
+        print(problem)
+
+{first}
+warm()
+numba_at_work()
+warm()
+numba_at_work()
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split("\n")[-2] == "too many"

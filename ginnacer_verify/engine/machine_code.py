@@ -126,7 +126,8 @@ def _load(symbol: str, runtime: list[str], code: bytes) -> int:
 
     never = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
     for name in runtime:
-        llvm.add_symbol(name, never)
+        if llvm.address_of_symbol(name) is None:  # the names belong to the process: numba's own stay numba's
+            llvm.add_symbol(name, never)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     engine = llvm.create_mcjit_compiler(
