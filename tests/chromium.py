@@ -38,7 +38,7 @@ class Chromium:
         program = next((found for name in NAMES if (found := shutil.which(name))), None)
         if not program:
             pytest.skip("no Chromium is installed: apt-get install chromium")
-        self._profile = TemporaryDirectory(prefix="chromium-")
+        self._profile = TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
         read, self._out = os.pipe()
         self._in, write = os.pipe()
         read, write = (_moved_up(file) for file in (read, write))
