@@ -2,7 +2,8 @@
 
 In every step the two rows of one kind that differ least, in the largest difference of their entries, are merged by the
 larger of each two entries. Every row remembers which other one is nearest, so that a step looks again only at rows
-whose nearest one has changed.
+whose nearest one has moved away from them. Two rows are compared first where either is largest: rows of a convolution
+that look at different places then need no second look.
 """
 
 import numpy as np
@@ -21,8 +22,9 @@ def merge(rows: Array, kind: Integers, count: int) -> Integers:
     label, alive = np.arange(n), np.ones(n, dtype=np.bool_)
     nearest, distance = np.full(n, -1), np.full(n, np.inf)
     first, last = ranges(kind)
+    peak = np.array([np.argmax(np.abs(rows[i])) for i in range(n)], dtype=np.int64)
     for i in range(n):
-        nearest[i], distance[i] = find(rows, alive, i, first[i], last[i])
+        nearest[i], distance[i] = find(rows, peak, alive, i, first[i], last[i])
     left = n
     while left > count:
         i = int(np.argmin(distance))
@@ -31,15 +33,18 @@ def merge(rows: Array, kind: Integers, count: int) -> Integers:
             break
         for k in range(rows.shape[1]):
             rows[i, k] = max(rows[i, k], rows[j, k])
+        peak[i] = np.argmax(np.abs(rows[i]))
         alive[j], distance[j], left = False, np.inf, left - 1
         label[label == j] = i
         for k in range(first[i], last[i]):
-            if alive[k] and (k == i or nearest[k] == i or nearest[k] == j):
-                nearest[k], distance[k] = find(rows, alive, k, first[k], last[k])
-            elif alive[k]:
-                new = apart(rows, k, i, distance[k])
-                if new < distance[k]:
-                    nearest[k], distance[k] = i, new
+            if not alive[k]:
+                continue
+            moved = k == i or nearest[k] == i or nearest[k] == j
+            new = np.inf if k == i else apart(rows, peak, k, i, np.nextafter(distance[k], np.inf))
+            if new < distance[k] or (moved and new == distance[k]):
+                nearest[k], distance[k] = i, new
+            elif moved:
+                nearest[k], distance[k] = find(rows, peak, alive, k, first[k], last[k])
     return label
 
 
@@ -55,21 +60,23 @@ def ranges(kind: Integers) -> tuple[Integers, Integers]:
 
 
 @compiled
-def find(rows: Array, alive: Mask, i: int, first: int, last: int) -> tuple[int, float]:
+def find(rows: Array, peak: Integers, alive: Mask, i: int, first: int, last: int) -> tuple[int, float]:
     """The row nearest to row i, and how far it is; -1 if there is no other."""
     nearest, distance = -1, np.inf
     for j in range(first, last):
         if alive[j] and j != i:
-            new = apart(rows, i, j, distance)
+            new = apart(rows, peak, i, j, distance)
             if new < distance:
                 nearest, distance = j, new
     return nearest, distance
 
 
 @compiled
-def apart(rows: Array, i: int, j: int, limit: float) -> float:
-    """The largest difference of two rows' entries, or some number above if it is not below `limit`."""
-    largest = 0.0
+def apart(rows: Array, peak: Integers, i: int, j: int, limit: float) -> float:
+    """The largest difference of two rows' entries, or some number from `limit` on if it is not below that."""
+    largest: float = max(abs(rows[i, peak[i]] - rows[j, peak[i]]), abs(rows[i, peak[j]] - rows[j, peak[j]]))
+    if largest >= limit:
+        return largest
     for start in range(0, rows.shape[1], BLOCK):
         for k in range(start, min(start + BLOCK, rows.shape[1])):
             largest = max(largest, abs(rows[i, k] - rows[j, k]))
