@@ -40,7 +40,8 @@ def merge(rows: Array, kind: Integers, count: int) -> Integers:
             if not alive[k]:
                 continue
             moved = k == i or nearest[k] == i or nearest[k] == j
-            new = np.inf if k == i else apart(rows, peak, k, i, np.nextafter(distance[k], np.inf))
+            limit = np.nextafter(distance[k], np.inf) if moved else distance[k]
+            new = np.inf if k == i else apart(rows, peak, k, i, limit)
             if new < distance[k] or (moved and new == distance[k]):
                 nearest[k], distance[k] = i, new
             elif moved:
