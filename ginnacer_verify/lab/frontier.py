@@ -92,6 +92,8 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
 
 
 def _figure(rows: Sequence[Row]) -> "Figure":
+    from matplotlib.ticker import NullFormatter
+
     from ginnacer_verify.lab.plots import FLOOR, STRATEGIES, floored, legend, line, panels
 
     styles = STYLES | STRATEGIES
@@ -108,6 +110,7 @@ def _figure(rows: Sequence[Row]) -> "Figure":
         axis.set(
             xscale="log", yscale="log", title=TITLES[network], xlabel="ReLUs of the abstraction", ylim=(FLOOR / 3, None)
         )
+        axis.xaxis.set_minor_formatter(NullFormatter())  # too many for the room there is
         axis.set_ylabel(f"largest margin at distance {rows[0]['distance']:g}")
         axis.axvline(_total(some), color="#999999", linestyle=":", linewidth=1, label="ReLUs of the network")
     legend(figure, axes, fontsize="small")
