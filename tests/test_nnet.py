@@ -29,8 +29,9 @@ def test_round_trip_of_an_acas_network(tmp_path: Path) -> None:
     file = tmp_path / "acas.nnet"
     file.write_text(nnet_text(original))
     network = load(file)
-    x = np.random.default_rng(0).normal(size=(20, 5))
-    np.testing.assert_allclose(network(x), original(x), rtol=1e-12, atol=1e-12)  # BLAS may order sums as it likes
+    for read, given in zip(network.layers, original.layers, strict=True):  # outputs depend on how BLAS finds its memory
+        np.testing.assert_array_equal(dense(read.weight), dense(given.weight))
+        np.testing.assert_array_equal(read.bias, given.bias)
     assert operators_of(file) == []
 
 
