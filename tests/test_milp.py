@@ -152,10 +152,13 @@ def test_safe_bound_without_rounding(seed: int) -> None:
 
 
 def test_safe_bound_that_overflows_proves_nothing() -> None:
-    rows, ends = csr_array(np.array([[1e200, -1e200]])), (np.array([-1e200, -1e200]), np.array([1e200, 1e200]))
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = safe_bound(np.ones(2), rows, (np.array([-1.0]), np.array([1.0])), ends, np.array([1e300]))
-    assert found == -np.inf
+    """Ends of 0 make the overflowing products no numbers, other ends make them infinite."""
+    rows = csr_array(np.array([[1e200, -1e200]]))
+    for least in (0.0, -1e200):
+        ends = np.full(2, least), np.full(2, 1e200)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = safe_bound(np.ones(2), rows, (np.array([-1.0]), np.array([1.0])), ends, np.array([1e300]))
+        assert found == -np.inf
 
 
 def test_an_objective_above_zero_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
