@@ -1,6 +1,7 @@
 """verify(network, prop, ...) -> Verdict: abstract, ask, replay, refine, and round again; the loop and nothing else."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
@@ -119,7 +120,7 @@ class Settings:
     observe: Observer | None
 
 
-class Loop(Generic[A]):
+class Loop(ABC, Generic[A]):
     """One call of `verify`: the parts that are open, and counters. Subclasses say how to abstract and to refine."""
 
     def __init__(
@@ -130,17 +131,17 @@ class Loop(Generic[A]):
         self.open = list(todo)
         self.rounds = self.boxes = self.unstable = self.kept = 0
 
+    @abstractmethod
     def part(self, part: Part) -> Verdict:
         """The verdict of one box and its disjuncts, as far as it is not put back among the open ones."""
-        raise NotImplementedError
 
     def start(self, abstracted: A) -> tuple[Any, ...]:
-        """What is kept in the first round."""
-        raise NotImplementedError
+        """What is kept in the first round: nothing, unless a subclass knows better."""
+        return ()
 
     def refine(self, abstracted: A, kept: tuple[Any, ...], answer: Sat) -> tuple[Any, ...] | Bisection:
         """What to keep after a spurious solution; the same if nothing is left to refine."""
-        raise NotImplementedError
+        return kept
 
     def without(self, abstracted: A, kept: tuple[Any, ...], reason: str) -> Verdict | Bisection:
         """What to do when there is no answer and so no witness."""

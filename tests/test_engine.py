@@ -6,7 +6,8 @@ from cases import BY_HAND, Case, box_of, one_disjunct, random_case, random_netwo
 
 from benchmarks import benchmark
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.engine.kernel import Memory, bound_box, memory_in, worst_row
+from ginnacer_verify.engine.kernel import bound_box, worst_row
+from ginnacer_verify.engine.memory import Memory, memory_in
 from ginnacer_verify.engine.native import NativeRun
 from ginnacer_verify.engine.net import OPEN, PROVED, Net, scratch
 from ginnacer_verify.engine.problem import Problem, problem

@@ -22,7 +22,7 @@ class Net(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of one thread, made once for all of its boxes; `kernel.Memory` says what is what."""
+    """Working memory of one thread, made once for all of its boxes; `memory.Memory` says what is what."""
 
     before: Array
     layer: Array

@@ -23,14 +23,14 @@ STEPS = 4
 """How often the slopes of a row's bound are improved."""
 
 BOXES = Entry(
-    "ginnacer_verify.engine.kernel",
+    "ginnacer_verify.engine.entry",
     "boxes",
     "long* long* long* long double* double* long double* "
     "double* double* double* double* double* double* double* double* long* long long "
     "long long double* double* double* double* double* long* long* double* double*",
-    ("ginnacer_verify.engine.kernel", "ginnacer_verify.engine.net"),
+    tuple(f"ginnacer_verify.engine.{name}" for name in ("entry", "kernel", "memory", "net")),
 )
-"""The compiled function that bounds boxes; its arguments are those of `kernel.boxes`."""
+"""The compiled function that bounds boxes; its arguments are those of `entry.boxes`."""
 
 
 def bound_boxes(net: Net, space: Scratch, arrays: Sequence[NDArray[Any]]) -> int:
