@@ -1,6 +1,7 @@
 """Instance lists for tests of the runner, and a tool that is fast: it reads its verdict from the property file."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,9 @@ command = "{command} {{network}} {{property}}"
 """
 QUICK = "tail -q -n 1"
 """Prints the last lines of both files; only that of the property is a verdict."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started with nohup, say: children would not hear Ctrl-C either
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def write_list(folder: Path, verdicts: Sequence[str], *, expected: Sequence[str] | None = None) -> Path:

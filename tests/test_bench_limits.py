@@ -79,6 +79,7 @@ def test_a_killed_runner_leaves_nothing_behind(tmp_path: Path) -> None:
     _wait_until(lambda: note.exists() and note.read_text().endswith("\n"))
     child = int(note.read_text())
     assert len(session(child)) == 2
+    time.sleep(0.5)  # the guardian hears of a process a moment after it has begun
     runner.kill()
     runner.wait()
     _wait_until(lambda: session(child) == [])
