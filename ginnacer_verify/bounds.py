@@ -171,12 +171,17 @@ class Form:
 
 
 def to_inputs(
-    form: Form, layers: Sequence[Layer], lines: Sequence[Lines], box: Box, found: Sequence[tuple[Array, Array]]
+    form: Form,
+    layers: Sequence[Layer],
+    lines: Sequence[Lines],
+    found: Sequence[tuple[Array, Array]],
+    scale: Sequence[Array],
 ) -> Form:
     """A function of the inputs below a form of what leaves the ReLUs behind the last of `layers`, on the box.
 
-    `found` holds the bounds of the layers. Each step replaces x by one line of its ReLU, then y = W x + b."""
-    scale, spare = magnitudes(layers, box, found), 6 + 2 * len(layers)  # the additions to the constant that follow
+    `found` holds the bounds of the layers, `scale` their magnitudes. Each step replaces x by one line of its ReLU, then
+    y = W x + b."""
+    spare = 6 + 2 * len(layers)  # the additions to the constant that follow
     for number in range(len(layers) - 1, -1, -1):
         form = form.through_relu(lines[number], np.maximum(found[number][1], 0.0), scale[number], spare)
         form = form.through_layer(layers[number], scale[number], spare)
@@ -184,20 +189,25 @@ def to_inputs(
 
 
 def substitute(
-    form: Form, layers: Sequence[Layer], lines: Sequence[Lines], box: Box, found: Sequence[tuple[Array, Array]]
+    form: Form,
+    layers: Sequence[Layer],
+    lines: Sequence[Lines],
+    box: Box,
+    found: Sequence[tuple[Array, Array]],
+    scale: Sequence[Array],
 ) -> Array:
     """Lower bounds of a form of what leaves the ReLUs behind the last of `layers`, by back-substitution to the box."""
-    return to_inputs(form, layers, lines, box, found).least(box, 6 + 2 * len(layers))
+    return to_inputs(form, layers, lines, found, scale).least(box, 6 + 2 * len(layers))
 
 
 def planes(
     rows: Array, layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]], *, parallel: bool = False
 ) -> Form:
     """Functions of the inputs below `rows @ y` on the box, for the pre-activations y of the last of `layers`."""
-    scale, nothing = magnitudes(layers, box, found)[-1], np.zeros(len(rows))
-    form = Form(rows, nothing, nothing).through_layer(layers[-1], scale, 6 + 2 * len(layers))
+    *scale, last = magnitudes(layers, box, found)
+    form = Form(rows, np.zeros(len(rows)), np.zeros(len(rows))).through_layer(layers[-1], last, 6 + 2 * len(layers))
     lines = [relu_lines(*ends, parallel=parallel) for ends in found]
-    return to_inputs(form, layers[:-1], lines, box, found)
+    return to_inputs(form, layers[:-1], lines, found, scale)
 
 
 def backward(

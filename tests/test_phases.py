@@ -91,7 +91,7 @@ def test_the_ascent_agrees_with_the_rigorous_bound_and_never_loses(seed: int) ->
     weight, start = reduced.rows_of(last), np.where(phase == UNDECIDED, reduced.steep, np.float32(0))
     before = np.full(2, -np.inf)
     for steps in (0, 3, 30):
-        found = ascend(reduced, weight.astype(np.float32), last.bias.astype(np.float32), phase, start, steps, LONG)
+        found = ascend(reduced, weight.astype(np.float32), last.bias.astype(np.float32), phase, start, steps)
         rigorous = reduced.rigorous(weight, last.bias, phase, found.multipliers)
         np.testing.assert_allclose(found.bound, rigorous, rtol=1e-4, atol=1e-4)
         assert (rigorous >= before - 1e-4).all()
@@ -130,7 +130,7 @@ def test_many_steps_reach_the_linear_program(seed: int) -> None:
     weight, bias = reduced.rows_of(last).astype(np.float32), last.bias.astype(np.float32)
     start = reduced.steep[None]
     for _ in range(8):  # steps grow shorter: start again from where they ended
-        found = ascend(reduced, weight, bias, reduced.phase[None], start, 60, LONG)
+        found = ascend(reduced, weight, bias, reduced.phase[None], start, 60)
         start = found.multipliers
     assert found.bound[0] <= optimum + 1e-3
     assert found.bound[0] >= optimum - 0.02 * (1 + abs(optimum))

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ginnacer_verify.bounds import Form, Lines, relu_lines, substitute
+from ginnacer_verify.bounds import Form, Lines, magnitudes, relu_lines, substitute
 from ginnacer_verify.box import Box
 from ginnacer_verify.network import Array, Layer, dense
 
 Single = NDArray[np.float32]
 Phases = NDArray[np.int8]
+Integers = NDArray[np.int64]
 INACTIVE, UNDECIDED, ACTIVE, STABLE = -1, 0, 1, 2
 """Phases: decided to be inactive, not decided, decided to be active, and active on the whole box."""
 AT_ONCE = 512
@@ -31,17 +32,24 @@ AT_ONCE = 512
 class Reduced:
     """`layers[j]` keeps the neurons `kept[j]` of the network; `ends[j] : ends[j + 1]` are theirs among all of them.
 
-    `phase` is that of each neuron on the box; the float32 copies are what `ascent` works with."""
+    `phase` is that of each neuron on the box. The float32 copies are what `ascent` works with: `sizes` of inputs and
+    layers, their matrices one after the other, from `starts` on in `down` and transposed in `up`."""
 
     box: Box
     kept: tuple[NDArray[np.intp], ...]
     layers: tuple[Layer, ...]
     found: tuple[tuple[Array, Array], ...]
-    ends: tuple[int, ...]
+    ends: Integers
     phase: Phases
     lines: tuple[Lines, ...]
-    weights: tuple[Single, ...]
-    biases: tuple[Single, ...]
+    scale: tuple[Array, ...]
+    sizes: Integers
+    starts: Integers
+    down: Single
+    up: Single
+    bias: Single
+    middle: Single
+    radius: Single
     slope: Single
     intercept: Single
     steep: Single
@@ -62,11 +70,17 @@ class Reduced:
             kept,
             reduced,
             ends,
-            tuple(int(end) for end in np.cumsum([0] + [len(chosen) for chosen in kept])),
+            np.cumsum([0] + [len(chosen) for chosen in kept]),
             np.where(stable, STABLE, UNDECIDED).astype(np.int8),
             lines,
-            tuple(np.ascontiguousarray(matrix, dtype=np.float32) for matrix in matrices),
-            tuple(layer.bias.astype(np.float32) for layer in reduced),
+            tuple(magnitudes(reduced, box, ends)),
+            np.array([len(chosen) for chosen in columns]),
+            np.cumsum([0] + [matrix.size for matrix in matrices])[:-1],
+            _flat([matrix.reshape(-1) for matrix in matrices]),
+            _flat([matrix.T.reshape(-1) for matrix in matrices]),
+            _flat([layer.bias for layer in reduced]),
+            box.middle.astype(np.float32),
+            (box.upper.astype(np.float32) - box.lower.astype(np.float32)) / 2,
             _flat([line.upper_slope for line in lines]),
             _flat([line.intercept for line in lines]),
             _flat([line.lower_slope for line in lines]),
@@ -74,7 +88,7 @@ class Reduced:
 
     @property
     def neurons(self) -> int:
-        return self.ends[-1]
+        return int(self.ends[-1])
 
     def rows_of(self, layer: Layer) -> Array:
         """The weights of the layer behind, over the neurons that are kept."""
@@ -83,7 +97,7 @@ class Reduced:
     def position(self, number: int, neuron: int) -> int:
         """Where a neuron of the network stands among all that are kept; -1 if it is inactive."""
         at = np.flatnonzero(self.kept[number] == neuron)
-        return self.ends[number] + int(at[0]) if len(at) else -1
+        return int(self.ends[number] + at[0]) if len(at) else -1
 
     def place(self, position: int) -> tuple[int, int]:
         """Layer and neuron of a position."""
@@ -98,7 +112,7 @@ class Reduced:
             return np.concatenate([self.rigorous(weight[p], bias[p], phase[p], multipliers[p]) for p in parts])
         lines = [self._lines(number, phase, multipliers) for number in range(len(self.layers))]
         form = Form(weight, bias, np.zeros(len(bias)))
-        return substitute(form, self.layers, lines, self.box, self.found)
+        return substitute(form, self.layers, lines, self.box, self.found, self.scale)
 
     def _lines(self, number: int, phase: Phases, multipliers: Single) -> Lines:
         columns = slice(self.ends[number], self.ends[number + 1])

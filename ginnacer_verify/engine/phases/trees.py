@@ -5,6 +5,7 @@ of every row that is still wanted are split at the ReLU whose line gives away mo
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,10 @@ from ginnacer_verify.engine.phases.ascent import Climbed, ascend
 from ginnacer_verify.engine.phases.reduced import ACTIVE, INACTIVE, UNDECIDED, Phases, Reduced, Single
 from ginnacer_verify.network import Array
 
-CHUNK = 192
-"""Rows that a thread bounds at a time: enough for BLAS, few enough for its cache."""
+CHUNK = 256
+"""Rows that a thread bounds at a time, at most: between two chunks the deadline is looked at."""
+FEW = 64
+"""Rows that one thread settles alone."""
 Indices = NDArray[np.intp]
 
 
@@ -34,6 +37,11 @@ class Leaves:
 
     def chosen(self, which: NDArray[np.bool_] | Indices) -> "Leaves":
         return Leaves(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    def without(self, which: Indices) -> "Leaves":
+        kept = np.ones(len(self), dtype=np.bool_)
+        kept[which] = False
+        return self.chosen(kept)
 
     def with_(self, other: "Leaves") -> "Leaves":
         pairs = ((getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
@@ -86,7 +94,11 @@ class Trees:
     @property
     def done(self) -> bool:
         """Whether there is nothing left to split."""
-        return not (self.leaves.neuron >= 0).any()
+        return not self._splittable.any()
+
+    @property
+    def _splittable(self) -> NDArray[np.bool_]:
+        return (self.leaves.neuron >= 0) & (self.leaves.bound <= 0)
 
     def grow(self, width: int, steps: int, most: int) -> None:
         """Split the `width` worst leaves of each row, `most` in all, at the ReLU that promises most."""
@@ -100,9 +112,7 @@ class Trees:
             start[child::2][rows, parents.neuron] = 0.0
         self.latest, self.corner = self._bounded(np.repeat(parents.row, 2), phase, start, steps)
         self.latest.bound = np.maximum(self.latest.bound, np.repeat(parents.bound, 2))
-        kept = np.ones(len(self.leaves), dtype=np.bool_)
-        kept[worst] = False
-        self.leaves = self.leaves.chosen(kept).with_(self.latest)
+        self.leaves = self.leaves.without(worst).with_(self.latest)
         self._close()
 
     def settle(self) -> Array:
@@ -114,8 +124,10 @@ class Trees:
 
     def _worst(self, width: int) -> Indices:
         """The worst leaves of each row that can be split, the worst rank of all rows first."""
-        open_leaves = np.flatnonzero(self.leaves.neuron >= 0)
-        order = open_leaves[np.lexsort((self.leaves.bound[open_leaves], self.leaves.row[open_leaves]))]
+        open_leaves = np.flatnonzero(self._splittable)
+        short = np.uint16 if len(self.lower) < 2**16 else np.int64  # sorted by digits, in a sixth of the time
+        order = open_leaves[np.argsort(self.leaves.bound[open_leaves])]
+        order = order[np.argsort(self.leaves.row[order].astype(short), kind="stable")]
         rows = self.leaves.row[order]
         starts = np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]]) if len(rows) else np.zeros(0, dtype=np.intp)
         rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
@@ -124,22 +136,25 @@ class Trees:
     def _close(self) -> None:
         """Take away what is proved: leaves above 0, rigorously, and all leaves of goals that are reached.
 
+        Leaves are settled once all of their row seem to be above 0: few large products instead of many small ones.
         A row that loses open leaves in that way is abandoned: what is left of its tree bounds nothing."""
-        hopeful = np.flatnonzero(self.leaves.bound > 0)
+        waiting = np.zeros(len(self.lower), dtype=np.bool_)
+        waiting[self.leaves.row[self.leaves.bound <= 0]] = True
+        hopeful = np.flatnonzero(~waiting[self.leaves.row])
         bound = self._rigorous(self.leaves.chosen(hopeful))
         proved = bound > 0
         np.minimum.at(self.closed, self.leaves.row[hopeful[proved]], bound[proved])
         self.leaves.bound[hopeful[~proved]] = 0.0
-        kept = np.ones(len(self.leaves), dtype=np.bool_)
-        kept[hopeful[proved]] = False
-        self.leaves = self.leaves.chosen(kept)
+        if proved.any():
+            self.leaves = self.leaves.without(hopeful[proved])
         finished = ~self.abandoned
         finished[self.leaves.row] = False
         self.lower[finished] = np.fmax(self.lower[finished], self.closed[finished])
         self.reached[self.wanted.goal[finished]] = True
         needless = self.reached[self.wanted.goal[self.leaves.row]]
         self.abandoned[self.leaves.row[needless]] = True
-        self.leaves = self.leaves.chosen(~needless)
+        if needless.any():
+            self.leaves = self.leaves.chosen(~needless)
 
     def _rigorous(self, leaves: Leaves) -> Array:
         """The bound of each leaf in float64, with its rounding; none once time has run out."""
@@ -152,15 +167,15 @@ class Trees:
                 wanted.weight[row], wanted.bias[row], leaves.phase[part], leaves.multipliers[part]
             )
 
-        return np.concatenate([np.zeros(0), *self._pool.map(work, _chunks(len(leaves)))])
+        few = len(leaves) <= FEW  # then threads would only wait for each other
+        return np.concatenate([np.zeros(0), *(map if few else self._pool.map)(work, _chunks(len(leaves)))])
 
     def _bounded(self, row: Indices, phase: Phases, start: Single, steps: int) -> tuple[Leaves, NDArray[np.bool_]]:
         self.nodes += len(row)
 
         def work(part: slice) -> Climbed:
-            rows = row[part]
-            weight, bias = self._weight[rows], self._bias[rows]
-            return ascend(self.reduced, weight, bias, phase[part], start[part], steps, self._deadline)
+            rows, left = row[part], 0 if self._deadline.passed else steps
+            return ascend(self.reduced, self._weight[rows], self._bias[rows], phase[part], start[part], left)
 
         found = list(self._pool.map(work, _chunks(len(row))))
         bound = np.concatenate([np.zeros(0), *(part.bound for part in found)]).astype(np.float64)
@@ -171,4 +186,7 @@ class Trees:
 
 
 def _chunks(count: int) -> list[slice]:
-    return [slice(first, first + CHUNK) for first in range(0, count, CHUNK)]
+    """Parts of equal size, and an even number of them: two threads shall not wait for each other."""
+    parts = 2 * -(-count // (2 * CHUNK))
+    ends = [count * number // parts for number in range(parts + 1)] if parts else []
+    return [slice(first, last) for first, last in pairwise(ends) if first < last]
