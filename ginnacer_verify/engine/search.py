@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,41 +40,56 @@ def bound_boxes(net: Net, space: Scratch, arrays: Sequence[NDArray[Any]]) -> int
     return BOXES(*network, *space, len(space.before), len(space.counts), STEPS, len(arrays[0]), *arrays)
 
 
-@dataclass
-class Frontier:
-    """The open boxes, one per row, with the bounds of their neurons."""
+class Boxes(NamedTuple):
+    """Some boxes, one per row, with the bounds of their neurons."""
 
     low: Array
     high: Array
     lower: Array
     upper: Array
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
         return len(self.low)
 
-    def take(self, count: int) -> "Frontier":
-        """Remove the last `count` boxes and return them."""
-        parts = [values[-count:].copy() for values in self._arrays()]
-        self.low, self.high, self.lower, self.upper = (values[:-count] for values in self._arrays())
-        return Frontier(*parts)
+    def part(self, which: slice) -> "Boxes":
+        return Boxes(*(values[which] for values in self))
 
-    def add(self, other: "Frontier") -> None:
-        pairs = zip(self._arrays(), other._arrays(), strict=True)
-        self.low, self.high, self.lower, self.upper = (np.concatenate(pair) for pair in pairs)
-
-    def halved(self, chosen: NDArray[np.intp], splits: NDArray[np.int64]) -> "Frontier":
+    def halved(self, chosen: NDArray[np.intp], splits: NDArray[np.int64]) -> "Boxes":
         """Two boxes for each chosen one."""
-        low, high, lower, upper = (values[chosen] for values in self._arrays())
+        low, high, lower, upper = (values[chosen] for values in self)
         rows, at = np.arange(len(chosen)), splits[chosen]
         at = np.where(np.nextafter(low[rows, at], np.inf) < high[rows, at], at, (high - low).argmax(axis=1))
         middle = low[rows, at] + 0.5 * (high[rows, at] - low[rows, at])
         left, right = high.copy(), low.copy()
         left[rows, at] = right[rows, at] = middle
         pairs = (low, right), (left, high), (lower, lower), (upper, upper)
-        return Frontier(*(np.stack(pair, axis=1).reshape(2 * len(chosen), pair[0].shape[1]) for pair in pairs))
+        return Boxes(*(np.stack(pair, axis=1).reshape(2 * len(chosen), pair[0].shape[1]) for pair in pairs))
 
-    def _arrays(self) -> tuple[Array, Array, Array, Array]:
-        return self.low, self.high, self.lower, self.upper
+
+class Frontier:
+    """The open boxes: a stack of batches, so that neither adding nor taking touches those below."""
+
+    def __init__(self, boxes: Boxes) -> None:
+        self._stack = [boxes]
+
+    def __len__(self) -> int:
+        return sum(boxes.size for boxes in self._stack)
+
+    def take(self, count: int) -> Boxes:
+        """Remove the last `count` boxes, or as many as there are, and return them."""
+        taken: list[Boxes] = []
+        while self._stack and count:
+            top = self._stack.pop()
+            rest = max(0, top.size - count)
+            taken.insert(0, top.part(slice(rest, None)))
+            count -= taken[0].size
+            if rest:
+                self._stack.append(top.part(slice(rest)))
+        return Boxes(*(np.concatenate(values) for values in zip(*taken, strict=True)))
+
+    def add(self, boxes: Boxes) -> None:
+        self._stack.append(boxes)
 
 
 class Search:
@@ -83,7 +98,7 @@ class Search:
     def __init__(self, problem: Problem, threads: int = 1) -> None:
         largest = problem.largest[None]
         self.problem = problem
-        self.frontier = Frontier(problem.low[None], problem.high[None], -largest, largest)
+        self.frontier = Frontier(Boxes(problem.low[None], problem.high[None], -largest, largest))
         self.boxes = self.unstable = 0
         self.stuck = False
         self._spaces = [scratch(problem.net) for _ in range(threads)]
@@ -99,8 +114,8 @@ class Search:
         Halves of boxes with a lower such row are put last, where the next batch is taken from."""
         batch = self.frontier.take(BATCH)
         found = self._bound(batch, pool)
-        self.boxes += len(batch)
-        self.unstable = max(self.unstable, found.unstable // len(batch))
+        self.boxes += batch.size
+        self.unstable = max(self.unstable, found.unstable // batch.size)
         self.stuck = _stuck(batch, found.open)
         order = found.open[np.argsort(-found.slacks[found.open], kind="stable")]
         if len(order) and not self.stuck:
@@ -108,12 +123,12 @@ class Search:
         worst = order[: -WORST - 1 : -1]
         return found.points[worst], found.slacks[worst]
 
-    def _bound(self, batch: Frontier, pool: ThreadPoolExecutor) -> "_Found":
-        count = len(batch)
+    def _bound(self, batch: Boxes, pool: ThreadPoolExecutor) -> "_Found":
+        count = batch.size
         states, splits = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         bounds, slacks = np.zeros(count), np.full(count, np.inf)
         points = np.zeros_like(batch.low)
-        arrays = (batch.low, batch.high, batch.lower, batch.upper, points, states, splits, bounds, slacks)
+        arrays = (*batch, points, states, splits, bounds, slacks)
         chunks = [slice(start, start + CHUNK) for start in range(0, count, CHUNK)]
 
         def work(thread: int) -> int:
@@ -136,7 +151,7 @@ class _Found:
     unstable: int
 
 
-def _stuck(batch: Frontier, chosen: NDArray[np.intp]) -> bool:
+def _stuck(batch: Boxes, chosen: NDArray[np.intp]) -> bool:
     """Whether a box that stays open has no number between its ends left."""
     low, high = batch.low[chosen], batch.high[chosen]
     return bool((np.nextafter(low, np.inf) >= high).all(axis=1).any())

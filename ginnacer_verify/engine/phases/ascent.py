@@ -2,8 +2,8 @@
 
 The derivative of a bound by a multiplier needs the point where the bound is attained: a corner of the box, followed
 forwards through the lines. For a slope it is the coefficient of the ReLU, if positive, times its input there; for a
-decision it is how far the point breaks it. All of it is one compiled function, so that threads do not wait for each other
-in between.
+decision it is how far the point breaks it. All of it is one compiled function, so that threads do not wait for the
+interpreter in between.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,8 @@ def ascend(reduced: Reduced, weight: Single, bias: Single, phase: Phases, start:
     CLIMB(
         *(len(reduced.layers), reduced.sizes, reduced.ends, reduced.starts, len(reduced.down), neurons, widest),
         *(reduced.down, reduced.up, reduced.bias, reduced.slope, reduced.intercept, reduced.middle, reduced.radius),
-        *(rows, weight.shape[1], np.ascontiguousarray(weight), bias, phase, start, steps, RATE, SHORTER, FLOOR, FIRST, SECOND),
+        *(rows, weight.shape[1], np.ascontiguousarray(weight), bias, phase, start),
+        *(steps, RATE, SHORTER, FLOOR, FIRST, SECOND),
         *(BLOCK, *memory, np.empty(BLOCK, np.int8), bound, best, gain, neuron, corner),
     )
     return Climbed(bound, best, neuron, gain, corner.view(np.bool_))

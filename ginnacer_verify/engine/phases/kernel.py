@@ -56,7 +56,7 @@ def product(left, matrix, out, rows, inner, width):  # type: ignore[no-untyped-d
 
 @compiled
 def below(c, phase, multipliers, slope, intercept, bias, out):  # type: ignore[no-untyped-def]
-    """From coefficients `c` of what leaves a layer's ReLUs to coefficients of what enters them; returns the constant."""
+    """From coefficients `c` of what leaves a layer's ReLUs to those of what enters them; returns the constant."""
     given = ZERO
     for i in range(len(c)):
         undecided, positive = phase[i] == 0, c[i] > ZERO
@@ -202,9 +202,9 @@ def climb(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Improve the multipliers of all rows `steps` times, `block` rows after the other.
 
-    The network: the matrix of layer k lies in `down` from `starts[k]` on, and transposed in `up`. The rows: `wanted`
-    coefficients each in `weight`, and `constant`. Then working memory for a block, and what is found: the best bound, its
-    multipliers, the neuron to decide next and the corner of the box where the bound is attained."""
+    The arguments are the network, where the matrix of layer k lies in `down` from `starts[k]` on, and transposed in
+    `up`; the rows, with `wanted` coefficients each in `weight`, and `constant`; working memory for a block; and what is
+    found: the best bound, its multipliers, the neuron to decide next and the corner where the bound is attained."""
     sizes, ends, starts = carray(sizes, (layers + 1,)), carray(ends, (layers + 1,)), carray(starts, (layers,))
     down, up = carray(down, (parameters,)), carray(up, (parameters,))
     bias, slope, intercept = carray(bias, (neurons,)), carray(slope, (neurons,)), carray(intercept, (neurons,))

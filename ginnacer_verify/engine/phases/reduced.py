@@ -80,7 +80,7 @@ class Reduced:
             _flat([matrix.T.reshape(-1) for matrix in matrices]),
             _flat([layer.bias for layer in reduced]),
             box.middle.astype(np.float32),
-            (box.upper.astype(np.float32) - box.lower.astype(np.float32)) / 2,
+            (box.upper.astype(np.float32) - box.lower.astype(np.float32)) / np.float32(2),
             _flat([line.upper_slope for line in lines]),
             _flat([line.intercept for line in lines]),
             _flat([line.lower_slope for line in lines]),
