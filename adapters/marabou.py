@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.child import Child, out_of_time, serve
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.emit.marabou import FunctionalForm, contradiction, functional_form, live_query
+from ginnacer_verify.emit.marabou import NUDGE, FunctionalForm, contradiction, functional_form, live_query
 from ginnacer_verify.emit.scaling import ScaledForm, scaled
 from ginnacer_verify.network import read_only
 from ginnacer_verify.query import Answer, Query, Sat, Unknown, Unsat
@@ -26,6 +27,10 @@ ANSWERS: dict[str, Answer] = {
 """Marabou's word -> ours; `sat` comes with values. Compared as a whole: "unsat" contains "sat"."""
 MEMORY = 4 << 30
 """Bytes of address space that the child may use."""
+ATTEMPTS = ((NUDGE, "auto"), (0.0, "auto"), (NUDGE, "polarity"))
+"""How far inputs are nudged, and how Marabou chooses the ReLU to split."""
+SMALL, PATIENCE = 100, 1.0
+"""A query with so few variables takes Marabou milliseconds. After so many seconds comes the next attempt."""
 COMMAND = (sys.executable, "-m", "ginnacer_verify.adapters.marabou")
 
 
@@ -46,9 +51,27 @@ class MarabouBackend:
             return out_of_time("Marabou")
         if contradiction(query):
             return Unsat()
-        form = scaled(functional_form(query))
-        reply = self.child.ask(form.form, deadline)
-        return reply if isinstance(reply, Unknown) else _answer(reply, form)
+        form, reply = self._ask(query, deadline)
+        answer = reply if isinstance(reply, Unknown) else _answer(reply, form)
+        if isinstance(answer, Unsat) and _has_solution(query, deadline):
+            return Unknown("Marabou said unsat where HiGHS has a solution: try --backend highs")
+        return answer
+
+    def _ask(self, query: Query, deadline: Deadline) -> tuple[ScaledForm, dict[str, Any] | Unknown]:
+        """The reply to one of several forms of the query: Marabou can go round in circles on any one of them."""
+        for number, (nudge, strategy) in enumerate(ATTEMPTS, start=1):
+            form = scaled(functional_form(query, nudge))
+            last = number == len(ATTEMPTS) or len(form.form.lower) > SMALL
+            reply = self.child.ask((form.form, strategy), deadline if last else deadline.within(PATIENCE))
+            if last or not (isinstance(reply, Unknown) and reply.timeout) or deadline.passed:
+                break
+        return form, reply
+
+
+def _has_solution(query: Query, deadline: Deadline) -> bool:
+    """A second opinion, which is given a tenth of the time that was taken: Marabou has called reachable sets unsat."""
+    answer = HighsBackend().solve(query, timeout=min(deadline.left, 0.1 + 0.1 * deadline.spent))
+    return isinstance(answer, Sat)
 
 
 def _answer(reply: dict[str, Any], form: ScaledForm) -> Answer:
@@ -67,11 +90,13 @@ def _answer(reply: dict[str, Any], form: ScaledForm) -> Answer:
     return Unknown(f"Marabou answered {word!r}: try --backend highs")
 
 
-def run(form: FunctionalForm, seconds: float) -> dict[str, Any]:
-    """Solve one form in this process."""
+def run(question: tuple[FunctionalForm, str], seconds: float) -> dict[str, Any]:
+    """Solve one form in this process, with a way to choose the ReLU to split."""
     from maraboupy import MarabouCore
 
+    form, strategy = question
     options = MarabouCore.Options()
+    options._splittingStrategy = strategy
     options._timeoutInSeconds, options._verbosity, options._numWorkers = math.ceil(seconds), 0, 1
     options._tighteningStrategy, options._milpTightening = "deeppoly", "none"
     try:

@@ -140,13 +140,16 @@ class Query:
         return np.maximum(z[self.base.free :] - np.maximum(y, 0.0), 0.0)
 
     def violation(self, z: Array) -> float:
-        """By how much `z` breaks the worst constraint; at most 0 is a solution. NaN counts as broken without limit."""
+        """By how much `z` breaks the worst constraint; at most 0 is a solution. NaN counts as broken without limit.
+
+        Ends of intervals count relative to their size."""
         base, relus = self.base, self.base.relus
         x, y = z[base.free :], base.pre_activations(z)
         width = relus.upper - relus.lower
+        size = np.maximum(1.0, np.maximum(np.abs(base.lower), np.abs(base.upper)))
         parts = [
-            base.lower - z,
-            z - base.upper,
+            (base.lower - z) / size,
+            (z - base.upper) / size,
             y - x - relus.slack,
             x - relus.upper * (y - relus.lower) / width - relus.slack,
             base.unsafe.matrix @ z - base.unsafe.offset,

@@ -14,9 +14,10 @@ from cases import box_of, one_disjunct, random_case
 from test_milp import relationals
 from test_relational import solution_at
 
+from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.adapters.marabou import ANSWERS, MarabouBackend
 from ginnacer_verify.emit.chain import chain
-from ginnacer_verify.emit.marabou import FunctionalForm, functional_form, live_query, outwards, save_ipq
+from ginnacer_verify.emit.marabou import NUDGE, FunctionalForm, functional_form, live_query, outwards, save_ipq
 from ginnacer_verify.emit.scaling import SIZE, scaled
 from ginnacer_verify.network import Network
 from ginnacer_verify.parts import Bounded, Part
@@ -84,12 +85,9 @@ def test_the_scaled_form_says_the_same_in_other_units(seed: int) -> None:
             other = scaled(form)
             new = np.random.default_rng(seed).normal(size=len(form.lower)) * SIZE
             old = other.shift + other.scale * new
-            np.testing.assert_allclose(
-                other.shift + other.scale * other.form.lower, form.lower, rtol=1e-12, atol=1e-300
-            )
-            np.testing.assert_allclose(
-                other.shift + other.scale * other.form.upper, form.upper, rtol=1e-12, atol=1e-300
-            )
+            for given, units in ((form.lower, other.form.lower), (form.upper, other.form.upper)):
+                back = other.shift + other.scale * units
+                assert (np.abs(back - given) <= 1e-15 * np.maximum(other.scale * SIZE, np.abs(given))).all()
             for a, b in zip(form.equations, other.form.equations, strict=True):
                 residual = a.coefficients @ old[a.variables] - a.scalar
                 units = np.abs(a.coefficients * other.scale[a.variables]).max() / np.abs(b.coefficients).max()
@@ -178,6 +176,46 @@ def test_garbage_from_the_child_is_unknown(code: str, reason: str) -> None:
     assert isinstance(answer, Unknown)
     assert reason in answer.reason
     backend.child.close()
+
+
+SAYS_UNSAT = (
+    "import sys; from ginnacer_verify.child import serve; serve(lambda question, seconds: {'word': 'unsat', 'z': None})"
+)
+
+
+@pytest.mark.parametrize("seed", OPEN)
+def test_an_unsat_is_believed_only_if_highs_has_no_solution(seed: int) -> None:
+    backend = MarabouBackend(command=child(SAYS_UNSAT))
+    answer, truth = backend.solve(query_of(seed), timeout=20), HighsBackend().solve(query_of(seed), timeout=20)
+    match truth:
+        case Sat():
+            assert isinstance(answer, Unknown)
+            assert "HiGHS has a solution" in answer.reason
+        case _:
+            assert isinstance(answer, Unsat)
+    backend.child.close()
+
+
+def test_a_small_query_that_gets_no_answer_is_asked_in_other_forms() -> None:
+    code = (
+        "import time; from ginnacer_verify.child import serve; "
+        "serve(lambda question, seconds: time.sleep(60) if question[1] == 'auto' else {'word': 'UNKNOWN'})"
+    )
+    backend = MarabouBackend(command=child(code))
+    assert backend.solve(query_of(), timeout=20) == ANSWERS["UNKNOWN"]
+    backend.child.close()
+
+
+def test_inputs_are_nudged_outwards_by_very_little_and_nothing_else_is() -> None:
+    for seed in OPEN:
+        query = query_of(seed)
+        plain, nudged = functional_form(query, 0.0), functional_form(query)
+        width = plain.upper - plain.lower
+        assert (nudged.lower <= plain.lower).all()
+        assert (nudged.upper >= plain.upper).all()
+        assert (nudged.upper - nudged.lower <= width * (1 + 2 * NUDGE)).all()
+        np.testing.assert_array_equal(nudged.lower[plain.inputs :], plain.lower[plain.inputs :])
+        np.testing.assert_array_equal(nudged.upper[plain.inputs :], plain.upper[plain.inputs :])
 
 
 def test_a_child_that_hangs_is_killed_in_time() -> None:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from maraboupy import MarabouCore
 
 Kind = Literal["EQ", "LE"]
+NUDGE = 1e-6
+"""How far the ends of inputs are moved outwards, relative to their widths."""
+GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples have fractions that are spread evenly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +72,16 @@ def outwards(base: Base) -> Array:
     return np.asarray(reach[:, free:] @ relus.slack)
 
 
-def functional_form(query: Query) -> FunctionalForm:
+def functional_form(query: Query, nudge: float = NUDGE) -> FunctionalForm:
     """The query's variables and equations in an order in which each is a function of earlier ones."""
-    return _Writer(query).form()
+    return _Writer(query, nudge).form()
 
 
 class _Writer:
     """Numbers the variables and collects the equations of one query."""
 
-    def __init__(self, query: Query) -> None:
-        base = query.base
+    def __init__(self, query: Query, nudge: float) -> None:
+        base, self.nudge = query.base, nudge
         self.query, self.base, self.relus = query, base, base.relus
         exact = {shared.members[0] for shared in query.kept if shared.is_singleton}
         self.relaxed = [i for i in range(len(base.relus)) if i not in exact]
@@ -153,7 +157,20 @@ class _Writer:
         least = np.minimum(matrix * base.lower, matrix * base.upper).sum(axis=1)
         lower[self.first_row :] = least - 1e-6 * (1 + np.abs(least))
         upper[self.first_row :] = (base.unsafe.offset + outwards(base))[self.rows]
+        _nudge(lower[: self.first_y], upper[: self.first_y], self.nudge)
         return lower, upper
+
+
+def _nudge(lower: Array, upper: Array, amount: float) -> None:
+    """Move the ends of inputs outwards, in place, by up to so much of their widths and no two of them alike.
+
+    On symmetric networks Marabou's local search (DeepSoI) goes round in circles without end, whatever its settings and
+    its timeout; on a box without symmetry it mostly stops. More inputs are allowed, so `unsat` carries over.
+    Bounds of other variables must not be moved: that made Marabou call a reachable set `unsat`."""
+    width = upper - lower
+    parts = np.modf(np.arange(1, 2 * len(width) + 1) * GOLDEN)[0] * amount
+    lower -= parts[::2] * width
+    upper += parts[1::2] * width
 
 
 def live_query(form: FunctionalForm) -> "MarabouCore.InputQuery":
