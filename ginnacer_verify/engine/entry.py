@@ -8,8 +8,8 @@ from ginnacer_verify.engine.net import Net
 
 
 def boxes(  # type: ignore[no-untyped-def]
-    sizes, weights, biases, layers, weight, bias, parameters, error,
-    before, layer, unstable, spread, reach, planes, blame, numbers, counts, widest, relus,
+    sizes, weights, biases, layers, weight, across, bias, parameters, error,
+    columns, layer, unstable, spread, reach, planes, blame, numbers, counts, widest, relus,
     steps, count, low_x, high_x, lower, upper, points, states, splits, bounds, slacks,
 ):  # fmt: skip
     """`bound_boxes` with arrays as addresses: what `machine_code` compiles."""
@@ -21,11 +21,12 @@ def boxes(  # type: ignore[no-untyped-def]
         carray(weights, (layers,)),
         carray(biases, (layers,)),
         carray(weight, (parameters,)),
+        carray(across, (parameters,)),
         carray(bias, (relus + rows,)),
         carray(error, (layers,)),
     )
     memory = memory_in(
-        carray(before, (widest, width)),
+        carray(columns, (2, width, widest)),
         carray(layer, (widest, width)),
         carray(unstable, (relus, width)),
         carray(spread, (widest, inputs)),
@@ -33,7 +34,7 @@ def boxes(  # type: ignore[no-untyped-def]
         carray(planes, (rows + 1, 1 + inputs)),
         carray(blame, (rows + 1, relus)),
         carray(numbers, (7 * relus + width + 2 * rows + 7 * inputs,)),
-        carray(counts, (relus,)),
+        carray(counts, (relus + widest,)),
         rows,
     )
     return bound_boxes(

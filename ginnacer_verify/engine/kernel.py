@@ -66,34 +66,63 @@ def at_corner(row, plane, inputs):  # type: ignore[no-untyped-def]
 
 @compiled
 def affine_rows(net, m, k, centroid, radius, lower, upper, first, settled, count):  # type: ignore[no-untyped-def]
-    """The rows of layer k that are not known to be inactive.
+    """The rows of layer k.
 
     Neurons from `first` on are those of the layer before; `settled` unstable ReLUs lie before that layer, `count` up
-    to and including it."""
-    inputs, before = net.sizes[0], net.sizes[k]
-    for i in range(net.sizes[k + 1]):
-        if k < len(net.sizes) - 2 and upper[first + before * (k > 0) + i] <= 0.0:
-            continue
+    to and including it. Active neurons are composed column by column, because a layer is wider than a row is long."""
+    inputs, before, here = net.sizes[0], net.sizes[k], net.sizes[k + 1]
+    bias, weight = net.bias[net.biases[k] : net.biases[k] + here], net.across[net.weights[k] :]
+    if k == 0:
+        first_rows(m, bias, weight, centroid, radius, inputs, here)
+        return
+    active = 0
+    for a in range(before):
+        if lower[first + a] >= 0.0 and upper[first + a] > 0.0:
+            m.active[active] = a
+            active += 1
+    for c in range(1 + inputs + settled):
+        column = m.columns[(k + 1) % 2, c]
+        for i in range(here):
+            column[i] = bias[i] if c == 0 else 0.0
+        compose(m.columns[k % 2, c], m.active[:active], weight, column, here)
+        for i in range(here):
+            m.rows[i, c] = column[i]
+    at = 1 + inputs + settled
+    for a in range(before):
+        if upper[first + a] > 0.0 and lower[first + a] < 0.0:
+            for i in range(here):
+                m.rows[i, at] = m.columns[(k + 1) % 2, at, i] = weight[a * here + i]
+            at += 1
+
+
+@compiled
+def first_rows(m, bias, weight, centroid, radius, inputs, here):  # type: ignore[no-untyped-def]
+    """The rows of the first layer, on the box."""
+    for i in range(here):
         row = m.rows[i]
-        row[: 1 + inputs + count] = 0.0
-        row[0] = net.bias[net.biases[k] + i]
-        start = net.weights[k] + i * before
-        if k == 0:
-            for j in range(inputs):
-                row[0] += net.weight[start + j] * centroid[j]
-                row[1 + j] = net.weight[start + j] * radius[j]
-            continue
-        column = 1 + inputs + settled
-        for a in range(before):
-            if upper[first + a] <= 0.0:
-                continue
-            weight = net.weight[start + a]
-            if lower[first + a] >= 0.0:
-                for c in range(1 + inputs + settled):
-                    row[c] += weight * m.before[a, c]
-            else:
-                row[column] = weight
-                column += 1
+        row[0] = bias[i]
+        for j in range(inputs):
+            row[0] += weight[j * here + i] * centroid[j]
+            row[1 + j] = weight[j * here + i] * radius[j]
+        for c in range(1 + inputs):
+            m.columns[1, c, i] = row[c]
+
+
+@compiled
+def compose(values, active, weight, column, here):  # type: ignore[no-untyped-def]
+    """Add to a column of a layer what its active inputs bring along: their values in it times their weights."""
+    fours = len(active) // 4
+    for four in range(fours):
+        p, q, r, s = active[4 * four], active[4 * four + 1], active[4 * four + 2], active[4 * four + 3]
+        a, b, c, d = values[p], values[q], values[r], values[s]
+        wa, wb = weight[p * here : (p + 1) * here], weight[q * here : (q + 1) * here]
+        wc, wd = weight[r * here : (r + 1) * here], weight[s * here : (s + 1) * here]
+        for i in range(here):
+            column[i] += (a * wa[i] + b * wb[i]) + (c * wc[i] + d * wd[i])
+    for p in active[4 * fours :]:
+        a, wa = values[p], weight[p * here : (p + 1) * here]
+        for i in range(here):
+            column[i] += a * wa[i]
 
 
 @compiled
@@ -166,8 +195,6 @@ def hidden_layers(net, m, centroid, radius, lower, upper):  # type: ignore[no-un
             if upper[n] > 0.0 and lower[n] < 0.0:
                 register(m, i, inputs, settled, count, lower[n], upper[n])
                 count += 1
-        for i in range(net.sizes[k + 1]):
-            copy(m.rows[i], m.before[i], 1 + inputs + settled)
     return count
 
 
@@ -349,20 +376,20 @@ def bound_box(net, m, steps, low_x, high_x, lower, upper, point):  # type: ignor
 
 @compiled
 def worst_row(net, m, x):  # type: ignore[no-untyped-def]
-    """The largest property row at an input: at most 0 where it is unsafe. The rows of `m` serve as memory."""
+    """The largest property row at an input: at most 0 where it is unsafe. The columns of `m` serve as memory."""
+    values, others = m.columns[0, 0], m.columns[1, 0]
     for i in range(net.sizes[0]):
-        m.before[i, 0] = x[i]
+        values[i] = x[i]
     largest = -np.inf
     for k in range(len(net.sizes) - 1):
         for i in range(net.sizes[k + 1]):
             value = net.bias[net.biases[k] + i]
             for a in range(net.sizes[k]):
-                value += net.weight[net.weights[k] + i * net.sizes[k] + a] * m.before[a, 0]
-            m.rows[i, 0] = max(value, 0.0)
+                value += net.weight[net.weights[k] + i * net.sizes[k] + a] * values[a]
+            others[i] = max(value, 0.0)
             if k == len(net.sizes) - 2:
                 largest = max(largest, value)
-        for i in range(net.sizes[k + 1]):
-            m.before[i, 0] = m.rows[i, 0]
+        values, others = others, values
     return largest
 
 

@@ -12,8 +12,9 @@ from ginnacer_verify.network import Array
 class Memory(NamedTuple):
     """Working memory of one thread, made once for all of its boxes."""
 
-    before: Array  # rows of the layer before, one per neuron
+    columns: Array  # the layer before and the one at hand, one value per neuron in each column
     rows: Array  # rows of the layer at hand
+    active: NDArray[np.int64]  # the active neurons of the layer before
     unstable: Array  # rows of the unstable ReLUs, all layers
     known: NDArray[np.int64]  # how many unstable ReLUs lie in the layers before each of them
     lower: Array  # per unstable ReLU: its interval,
@@ -57,7 +58,7 @@ def part(numbers, at, length):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def memory_in(before, layer, unstable, spread, reach, planes, blame, numbers, counts, rows):  # type: ignore[no-untyped-def]
+def memory_in(columns, layer, unstable, spread, reach, planes, blame, numbers, counts, rows):  # type: ignore[no-untyped-def]
     """The working memory that a `Scratch` holds, for a network with so many rows of the property."""
     relus, inputs, width = reach.shape[0], reach.shape[1], unstable.shape[1]
     lower, at = part(numbers, 0, relus)
@@ -78,6 +79,6 @@ def memory_in(before, layer, unstable, spread, reach, planes, blame, numbers, co
     loss, at = part(numbers, at, inputs)
     middle, at = part(numbers, at, inputs)
     return Memory(
-        before, layer, unstable, counts, lower, upper, slope, line, chosen, work, coefficients, solution, spread, reach,
-        planes, blame, mixture, values, centroid, radius, low, high, gain, loss, middle,
+        columns, layer, counts[relus:], unstable, counts[:relus], lower, upper, slope, line, chosen, work, coefficients,
+        solution, spread, reach, planes, blame, mixture, values, centroid, radius, low, high, gain, loss, middle,
     )  # fmt: skip

@@ -11,12 +11,15 @@ OPEN, PROVED = 0, 1
 
 
 class Net(NamedTuple):
-    """A folded network: `sizes[k]` values enter layer k; its weights and biases start at `weights[k]`, `biases[k]`."""
+    """A folded network: `sizes[k]` values enter layer k; its weights and biases start at `weights[k]`, `biases[k]`.
+
+    `across` holds the same weights, each layer's transposed."""
 
     sizes: NDArray[np.int64]
     weights: NDArray[np.int64]
     biases: NDArray[np.int64]
     weight: Array
+    across: Array
     bias: Array
     error: Array
 
@@ -24,7 +27,7 @@ class Net(NamedTuple):
 class Scratch(NamedTuple):
     """Working memory of one thread, made once for all of its boxes; `memory.Memory` says what is what."""
 
-    before: Array
+    columns: Array
     layer: Array
     unstable: Array
     spread: Array
@@ -41,7 +44,7 @@ def scratch(net: Net) -> Scratch:
     relus, widest = int(net.sizes[1:-1].sum()), int(net.sizes.max())
     width = 1 + inputs + relus
     return Scratch(
-        np.zeros((widest, width)),
+        np.zeros((2, width, widest)),
         np.zeros((widest, width)),
         np.zeros((relus, width)),
         np.zeros((widest, inputs)),
@@ -49,5 +52,5 @@ def scratch(net: Net) -> Scratch:
         np.zeros((rows + 1, 1 + inputs)),
         np.zeros((rows + 1, relus)),
         np.zeros(7 * relus + width + 2 * rows + 7 * inputs),
-        np.zeros(relus, dtype=np.int64),
+        np.zeros(relus + widest, dtype=np.int64),
     )

@@ -47,6 +47,7 @@ def problem(network: Network, disjunct: Disjunct) -> Problem:
         np.cumsum([0] + [matrix.size for matrix in matrices[:-1]]).astype(np.int64),
         np.cumsum([0] + [len(bias) for bias in biases[:-1]]).astype(np.int64),
         np.concatenate([matrix.reshape(-1) for matrix in matrices]),
+        np.concatenate([matrix.T.reshape(-1) for matrix in matrices]),
         np.concatenate(biases),
         error,
     )

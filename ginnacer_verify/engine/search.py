@@ -25,7 +25,7 @@ STEPS = 4
 BOXES = Entry(
     "ginnacer_verify.engine.entry",
     "boxes",
-    "long* long* long* long double* double* long double* "
+    "long* long* long* long double* double* double* long double* "
     "double* double* double* double* double* double* double* double* long* long long "
     "long long double* double* double* double* double* long* long* double* double*",
     tuple(f"ginnacer_verify.engine.{name}" for name in ("entry", "kernel", "memory", "net")),
@@ -35,9 +35,9 @@ BOXES = Entry(
 
 def bound_boxes(net: Net, space: Scratch, arrays: Sequence[NDArray[Any]]) -> int:
     """`kernel.bound_boxes` by its machine code."""
-    sizes, weights, biases, weight, bias, error = net
-    network = (sizes, weights, biases, len(error), weight, bias, len(weight), error)
-    return BOXES(*network, *space, len(space.before), len(space.counts), STEPS, len(arrays[0]), *arrays)
+    sizes, weights, biases, weight, across, bias, error = net
+    network = (sizes, weights, biases, len(error), weight, across, bias, len(weight), error)
+    return BOXES(*network, *space, len(space.layer), len(space.unstable), STEPS, len(arrays[0]), *arrays)
 
 
 class Boxes(NamedTuple):
