@@ -16,7 +16,7 @@ from ginnacer_verify.commands.abstract import parse_layers, parse_strategy, read
 from ginnacer_verify.commands.margins import parse_distances, surface
 from ginnacer_verify.emit.npz import load_abstraction
 from ginnacer_verify.emit.onnx import network_model
-from ginnacer_verify.errors import AbstractionError
+from ginnacer_verify.errors import AbstractionError, InputError
 from ginnacer_verify.loading import load
 from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
@@ -83,6 +83,11 @@ def test_margins(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     call(margins_command, capsys, *words, "--plot", files / "m.svg")
     assert (files / "m.svg").read_text().startswith("<?xml")
+
+
+def test_other_drawings_are_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InputError, match=r"m\.doc .* \.png, \.svg, \.pdf"):
+        call(margins_command, capsys, files / "net.onnx", "--plot", files / "m.doc")
 
 
 def test_the_surface_of_the_cube() -> None:

@@ -53,6 +53,18 @@ def test_what_is_no_list_is_refused(tmp_path: Path, text: str, problem: str) -> 
         read_instances(path)
 
 
+def test_a_file_of_verdicts_that_is_asked_for_knows_some(tmp_path: Path) -> None:
+    path = write_list(tmp_path, ["sat"])
+    (tmp_path / "other.csv").write_text("nonsense\nnet.onnx,prop_0.vnnlib,unknown\n")
+    with pytest.raises(InputError, match=r"other\.csv knows no verdict"):
+        read_instances(path, expected=tmp_path / "other.csv")
+
+
+def test_options_that_are_no_words_are_refused() -> None:
+    with pytest.raises(InputError, match="No closing quotation"):
+        ours("--backend 'highs")
+
+
 def test_compressed_files_are_found(tmp_path: Path) -> None:
     path = write_list(tmp_path, ["sat"])
     (tmp_path / "prop_0.vnnlib").rename(tmp_path / "prop_0.vnnlib.gz")

@@ -116,9 +116,10 @@ def test_too_few_or_too_many_files(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan", "inf", "soon"])
-def test_no_number_of_seconds(files: tuple[str, str, str], seconds: str) -> None:
+def test_no_number_of_seconds(files: tuple[str, str, str], seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         call(verify, files[0], files[1], f"--timeout={seconds}")
+    assert f"{seconds} is no number of seconds" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [("--threads", "0"), ("--threads=-3",), ("--seed=-1",), ("--per-round", "0")])

@@ -85,7 +85,10 @@ def read_expected(path: Path, *, needed: bool = False) -> dict[tuple[str, str], 
     if not (needed or path.exists()):
         return {}
     verdicts = {(row[0], row[1]): row[2].strip() for row in _rows(path) if len(row) >= 3}
-    return {pair: verdict for pair, verdict in verdicts.items() if verdict in DECIDED}
+    known = {pair: verdict for pair, verdict in verdicts.items() if verdict in DECIDED}
+    if needed and not known:
+        raise InputError(f"{path} knows no verdict: each line is network,property,sat or network,property,unsat")
+    return known
 
 
 def select(

@@ -76,6 +76,10 @@ class Tool:
 
 def ours(options: str = "") -> Tool:
     """Our verifier in a fresh process; it sends its trace through stderr, so that no file is needed."""
+    try:
+        more = shlex.split(options)
+    except ValueError as problem:
+        raise InputError(f"the options {options!r} cannot be split into words: {problem}") from problem
     words = (
         "verify",
         "{network}",
@@ -86,7 +90,7 @@ def ours(options: str = "") -> Tool:
         "{since}",
         "--threads",
         "{threads}",
-        *shlex.split(options),
+        *more,
     )
     flags = ("--json", "--quiet", "--trace", "/dev/stderr")
     return Tool(OURS, (sys.executable, "-m", "ginnacer_verify", *words, *flags))

@@ -17,7 +17,7 @@ from ginnacer_verify.bench.run import Plan, open_folder, record
 from ginnacer_verify.bench.scores import Score, by_tool, conflicts, in_common, score
 from ginnacer_verify.bench.tools import BUILT_IN, Tool, ours, read_tools
 from ginnacer_verify.commands.board import board
-from ginnacer_verify.commands.output import remark, show, table
+from ginnacer_verify.commands.output import remark, show, table, whole
 from ginnacer_verify.errors import InputError
 
 WRONG = 3
@@ -34,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("limits of each process")
     limits.add_argument("--timeout", type=_positive, metavar="S", help="instead of the list's, start-up included")
     limits.add_argument("--memory", type=_positive, metavar="GB", help="resident memory of all its processes")
-    limits.add_argument("-j", "--jobs", type=_count, default=1, metavar="N", help="instances at a time (default: 1)")
-    limits.add_argument("--threads", type=_count, default=0, metavar="N", help="(default: its share of the cores)")
+    limits.add_argument("-j", "--jobs", type=whole(1), default=1, metavar="N", help="instances at a time (default: 1)")
+    limits.add_argument("--threads", type=whole(1), default=0, metavar="N", help="(default: its share of the cores)")
     limits.add_argument("--dask", metavar="ADDRESS", help="run on the workers of this scheduler, as tcp://host:8786")
     which = parser.add_argument_group("which instances")
-    which.add_argument("--every", type=_count, default=1, metavar="N", help="only lines 1, 1 + N, 1 + 2 N, ...")
-    which.add_argument("--first", type=_count, metavar="N", help="only so many")
+    which.add_argument("--every", type=whole(1), default=1, metavar="N", help="only lines 1, 1 + N, 1 + 2 N, ...")
+    which.add_argument("--first", type=whole(1), metavar="N", help="only so many")
     which.add_argument(
         "--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N shares, for array jobs"
     )
@@ -149,16 +149,12 @@ def summary_rows(scores: list[Score]) -> list[list[object]]:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not (value > 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than one")
     return value
 
 

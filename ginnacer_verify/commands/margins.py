@@ -13,11 +13,12 @@ from ginnacer_verify.abstraction import Abstraction
 from ginnacer_verify.commands.abstract import add_abstraction_arguments, build, read_property
 from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.output import remark, show, table, whole
-from ginnacer_verify.errors import AbstractionError
+from ginnacer_verify.errors import AbstractionError, InputError
 from ginnacer_verify.loading import load
 from ginnacer_verify.network import Array
 
 DISTANCES = "0.0001,0.001,0.01,0.1,1"
+PLOTS = (".png", ".svg", ".pdf")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--samples", type=whole(1), default=10_000, help="inputs per distance; default: 10000, as the paper"
     )
     parser.add_argument("--csv", type=Path, help="write the table to this file as well")
-    parser.add_argument("--plot", type=Path, help="draw it into this file (.png, .svg, .pdf); needs matplotlib")
+    parser.add_argument("--plot", type=Path, help=f"draw it into this file ({', '.join(PLOTS)}); needs matplotlib")
 
 
 def run(args: argparse.Namespace) -> int:
     distances = parse_distances(args.distances)
+    if args.plot and args.plot.suffix not in PLOTS:
+        raise InputError(f"{args.plot} is no drawing that we make: choose one of {', '.join(PLOTS)}")
     abstraction = build(args, load(args.network), read_property(args))
     with Bar("sampling", quiet=args.quiet) as bar:
         rows = []

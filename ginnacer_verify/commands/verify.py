@@ -80,7 +80,10 @@ def _check_name(args: argparse.Namespace, prop: Property) -> None:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not (value >= 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
     return value
