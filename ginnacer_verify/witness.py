@@ -12,6 +12,7 @@ from ginnacer_verify.errors import WitnessError
 from ginnacer_verify.network import Array, read_only
 from ginnacer_verify.properties.property import Property, Variable
 
+_AS_JSON = 'write JSON as {"x": [0.1, 0.2]}'
 _PAIR = re.compile(r"\(\s*([XY])_(\d+)\s+([^\s()]+)\s*\)")
 
 
@@ -43,13 +44,14 @@ def read_witness(path: Path, prop: Property) -> Array:
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
-        raise WitnessError(f"{path} cannot be read: {problem}") from problem
+        reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else problem
+        raise WitnessError(f"{path} cannot be read: {reason}") from problem
     return parse_witness(text, prop, source=str(path))
 
 
 def parse_witness(text: str, prop: Property, *, source: str = "<text>") -> Array:
     """As `read_witness`. A first line with the word `sat`, as in the competition's result files, is skipped."""
-    body = text.strip().removeprefix("sat").strip()
+    body = re.sub(r"^sat(?=\s*[\n({]|$)", "", text.strip()).strip()
     if body.startswith("{"):
         words = _json_inputs(body, source)
     elif body.startswith("("):
@@ -67,22 +69,26 @@ def parse_witness(text: str, prop: Property, *, source: str = "<text>") -> Array
 
 def _json_inputs(body: str, source: str) -> list[str]:
     try:
-        return [str(value) for value in json.loads(body)["x"]]
-    except (json.JSONDecodeError, KeyError, TypeError) as problem:
-        raise WitnessError(f'{source} is no witness: write JSON as {{"x": [0.1, 0.2]}}') from problem
+        values = json.loads(body, parse_int=float)["x"]
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise WitnessError(f"{source} is no witness: {_AS_JSON}") from problem
+    if not isinstance(values, list):
+        raise WitnessError(f"{source} is no witness: {_AS_JSON}")
+    return [str(value) for value in values]
 
 
 def _pairs(body: str, source: str) -> list[str]:
     if re.sub(r"[\s()]", "", _PAIR.sub("", body)):
         raise WitnessError(f"{source} is no witness: write it as ((X_0 0.1) (X_1 0.2) ... (Y_0 0.3))")
-    inputs = [(int(index), value) for name, index, value in _PAIR.findall(body) if name == "X"]
-    if [index for index, _ in inputs] != list(range(len(inputs))):
+    inputs = [(index, value) for name, index, value in _PAIR.findall(body) if name == "X"]
+    if [index for index, _ in inputs] != [str(i) for i in range(len(inputs))]:
         raise WitnessError(f"{source}: the inputs must be X_0, X_1, ... in order and without gaps")
     return [value for _, value in inputs]
 
 
 def _lines(body: str, prop: Property, source: str) -> list[str]:
-    header, *values = body.splitlines() or [""]
+    header, *values = [line for line in body.splitlines() if line.strip()] or [""]
     if header.split()[:1] != [prop.x.name]:
         raise WitnessError(f"{source} is no witness of this property: its first line must begin with {prop.x.name!r}")
-    return [value.strip() for value in values[: prop.inputs]]
+    others = [number for number, line in enumerate(values) if line.split()[:1] == [prop.y.name]]
+    return [value.strip() for value in values[: others[0] if others else None]]
