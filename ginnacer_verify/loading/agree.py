@@ -23,9 +23,11 @@ def check_agreement(network: Network) -> None:
     """Refuse a network that differs from its own ONNX model by more than TOLERANCE, relative to the outputs' size."""
     runtime = Runtime(network.model)
     width = max(layer.outputs for layer in network.layers)
-    parts = np.array_split(_points(network), max(1, POINTS * width // BATCH_VALUES))
+    parts = np.array_split(_points(network), min(max(1, POINTS * width // BATCH_VALUES), POINTS))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        both = list(pool.map(lambda part: (np.array([runtime(point) for point in part]), network(part)), parts))
+        both = list(
+            pool.map(lambda part: (np.array([runtime(point) for point in part]), _outputs(network, part)), parts)
+        )
     theirs, ours = (np.concatenate(found) for found in zip(*both, strict=True))
     if theirs.shape != ours.shape:
         raise NetworkError(f"onnxruntime gives {theirs.shape[1]} outputs where we read {network.outputs}")
@@ -44,6 +46,11 @@ def relative_error(ours: Array, theirs: Array) -> float:
     scale = np.maximum(sizes, 0.01 * sizes.max())
     difference = np.abs(ours - theirs).max(axis=0)
     return float(np.max(np.divide(difference, scale, out=np.where(difference > 0, np.inf, 0.0), where=scale > 0)))
+
+
+def _outputs(network: Network, points: NDArray[Any]) -> Array:
+    """One row of outputs per row of points, also for a single row, which could be taken for an input as it stands."""
+    return network(points).reshape(len(points), network.outputs)
 
 
 def _points(network: Network) -> NDArray[Any]:
