@@ -90,8 +90,9 @@ class _Writer:
         bias = {} if layer.bias is None else {"bias": layer.bias}
         attributes = {"strides": layer.stride, "dilations": layer.dilation, "group": layer.groups}
         match layer.padding:
-            case "same":
-                attributes["auto_pad"] = "SAME_UPPER"
+            case "same":  # with an odd one behind, and in numbers: onnxruntime knows no SAME_UPPER with a dilation
+                totals = [step * (size - 1) for step, size in zip(layer.dilation, layer.kernel_size, strict=True)]
+                attributes["pads"] = [*(total // 2 for total in totals), *(total - total // 2 for total in totals)]
             case "valid":
                 attributes["auto_pad"] = "VALID"
             case numbers:
