@@ -1,5 +1,6 @@
 """The NNet reader against the text it is given."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,13 @@ def test_round_trip_of_an_acas_network(tmp_path: Path) -> None:
     assert operators_of(file) == []
 
 
+def test_compressed_files_are_read(tmp_path: Path) -> None:
+    network = Network.from_arrays(([[1, 2], [3, 4], [5, 6]], [1, 2, 3]), ([[1, 2, 3]], [4]))
+    file = tmp_path / "small.nnet.gz"
+    file.write_bytes(gzip.compress(nnet_text(network).encode()))
+    assert load(file)([1, -1]).tolist() == network([1, -1]).tolist()
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -43,6 +51,8 @@ def test_round_trip_of_an_acas_network(tmp_path: Path) -> None:
         lambda lines: [*lines[:-1], "word,"],
         lambda lines: lines[:3],
         lambda lines: [lines[0], "2,9,1,3,", *lines[2:]],
+        lambda lines: [lines[0], "inf,2,1,3,", *lines[2:]],
+        lambda lines: [lines[0], "5,2,1,3,", *lines[2:]],
         lambda _: [],
     ],
 )

@@ -82,6 +82,8 @@ def read_graph(model: "onnx.ModelProto") -> Network:
 def _value(
     node: "onnx.NodeProto", label: str, values: dict[str, Value], chain: Chain, model: "onnx.ModelProto"
 ) -> Value:
+    if not node.output:
+        raise NetworkError(f"node {label!r} ({_operator(node)}) is not well-formed: it has no output")
     missing = [name for name in node.input if name and name not in values]
     if missing:
         raise UnsupportedOperator(_operator(node), label, f"its input {missing[0]!r} is no output that we read")
@@ -90,6 +92,7 @@ def _value(
         return _evaluated(node, label, inputs, chain, model)
     except MALFORMED as problem:
         reason = (str(problem).splitlines() or [type(problem).__name__])[0]
+        reason = f"{reason} is missing" if isinstance(problem, KeyError) else reason
         raise NetworkError(f"node {label!r} ({_operator(node)}) is not well-formed: {reason}") from problem
 
 
@@ -100,14 +103,14 @@ def _evaluated(
     if operator == "Shape" and not node.attribute and isinstance(inputs[0], Tensor):
         return np.array(inputs[0].shape, dtype=np.int64)
     if not any(isinstance(value, Tensor) for value in inputs):
-        return _folded(node, inputs, model)
+        return _folded(node, label, inputs, model)
     if operator not in HANDLERS:
         raise UnsupportedOperator(operator, label)
     used = sum(1 for name in node.output if name)
     return HANDLERS[operator](Node(operator, label, inputs, _attributes(node), used, chain))
 
 
-def _folded(node: "onnx.NodeProto", inputs: tuple[Value | None, ...], model: "onnx.ModelProto") -> Constant:
+def _folded(node: "onnx.NodeProto", label: str, inputs: tuple[Value | None, ...], model: "onnx.ModelProto") -> Constant:
     """The value of a node whose inputs are all constants, by ONNX's own reference implementation."""
     from onnx import helper, numpy_helper
     from onnx.reference import ReferenceEvaluator
@@ -126,7 +129,7 @@ def _folded(node: "onnx.NodeProto", inputs: tuple[Value | None, ...], model: "on
     try:
         (result,) = ReferenceEvaluator(single).run(None, feeds)
     except Exception as problem:  # the reference implementation raises whatever its Python code raises
-        raise UnsupportedOperator(node.op_type, node.name, "its constant inputs cannot be evaluated") from problem
+        raise UnsupportedOperator(_operator(node), label, "its constant inputs cannot be evaluated") from problem
     return np.asarray(result)
 
 
@@ -180,4 +183,6 @@ def _network(
     output = values.get(graph.output[0].name)
     if not isinstance(output, Tensor):
         raise NetworkError("the network's output does not depend on its input")
+    if not size_of(output.shape):
+        raise NetworkError(f"the network's output has the shape {list(output.shape)} and so no values")
     return Network(chain.layers(output), shape, output.shape, dtype, model.SerializeToString())

@@ -21,7 +21,7 @@ def parse_nnet(content: bytes) -> Network:
             bias = np.array([row[0] for row in lines[at + size : at + 2 * size]])
             layers.append(Layer(weight.reshape(size, before), bias))
             at += 2 * size
-    except (IndexError, ValueError) as problem:
+    except (IndexError, ValueError, OverflowError) as problem:
         raise NetworkError(f"this is no well-formed NNet file: {problem}") from problem
     if sizes[0] != inputs or len(layers) != depth or at != len(lines):
         raise NetworkError("this is no well-formed NNet file: its sizes and its numbers do not fit together")
