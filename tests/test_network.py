@@ -48,6 +48,15 @@ def test_arrays_cannot_be_changed() -> None:
         layer.bias[0] = 1
     sparse = compact(csr_array((100, 100)))
     assert not isinstance(sparse, np.ndarray)
+    assert not any(part.flags.writeable for part in (sparse.data, sparse.indices, sparse.indptr))
+
+
+def test_sparse_weights_keep_what_is_small_and_add_what_is_stored_twice() -> None:
+    stored = csr_array(([1e-30, 2.0, 3.0], [0, 5, 5], [0, 3, *[3] * 99]), shape=(100, 100))
+    layer = Layer(stored, np.zeros(100))
+    assert not isinstance(layer.weight, np.ndarray)
+    assert layer.weight.data.tolist() == [1e-30, 5.0]
+    assert layer.parameters == 2
 
 
 def test_composition() -> None:
@@ -65,6 +74,8 @@ def test_composition() -> None:
         [([[1.0, 2.0]], [0.0, 0.0])],
         [([[1.0]], [0.0]), ([[1.0, 1.0]], [0.0])],
         [([[np.nan]], [0.0])],
+        [([[np.inf]], [0.0])],
+        [([[1.0]], [np.nan])],
         [([[1.0]], [np.inf])],
     ],
 )
