@@ -16,11 +16,40 @@ from ginnacer_verify.properties.rounding import at_most_float, interval, nearest
 UNIT = Box(np.zeros(2), np.ones(2))
 
 
+def test_boxes_are_closed_and_without_tolerance() -> None:
+    assert [0.0, 1.0] in UNIT
+    for outside in ([-1e-300, 0.5], [0.5, math.nextafter(1, 2)], [0.5, -9.0], [9.0, 0.5], [0.5, math.nan]):
+        assert outside not in UNIT
+    assert not UNIT.is_empty
+    assert not Box(np.ones(2), np.ones(2)).is_empty
+    assert Box(np.array([0.0, 0.5]), np.array([1.0, 0.25])).is_empty
+    assert Box(np.array([0.0, 0.5]), np.array([1.0, 0.5])).varying == [0]
+
+
+@pytest.mark.parametrize("largest", [1.0, 1e308])
+def test_points_of_a_box_are_inside(largest: float) -> None:
+    box = Box(np.array([largest / 4, -largest / 2, 0.1]), np.array([largest / 3, largest / 4, 0.1]))
+    assert box.middle in box
+    assert box.middle[0] - box.lower[0] == pytest.approx(box.upper[0] - box.middle[0])
+    assert all(point in box for point in box.sample(np.random.default_rng(0), 100))
+    assert all(point in box for point in box.clip([[math.inf] * 3, [-math.inf] * 3, [0.1] * 3]))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [([0.0, math.nan], [1.0, 1.0]), ([0.0, 0.0], [1.0, math.nan]), ([0.0], [1.0, 1.0]), ([[0.0]], [[1.0]])],
+)
+def test_boxes_that_are_not_well_formed(lower: list[float], upper: list[float]) -> None:
+    with pytest.raises(PropertyError):
+        Box(np.array(lower), np.array(upper))
+
+
 def test_polytope_membership_is_exact() -> None:
     tight = Polytope.of([[0.1, 0.2]], [0.3])
     assert [0.0, 1.0] in tight
     assert [1.0, 1.0] not in tight  # in floats 0.1 + 0.2 > 0.3, and so it is for the exact values of these floats
     assert tight.slacks([1, 1]) == [Fraction(0.3) - Fraction(0.1) - Fraction(0.2)]
+    assert Polytope.of([[0.1]], [0.1 * 0.1]).slacks([0.1]) == [Fraction(0.1 * 0.1) - Fraction(0.1) ** 2]
     edge = [[1, -1]], [0.5]
     assert [1.0, 0.5] in Polytope.of(*edge)
     assert [1.0, 0.5] not in Polytope.of(*edge, strict=True)
@@ -70,6 +99,8 @@ def test_disjuncts_fit_their_property() -> None:
     fits = Disjunct(UNIT, Polytope.everything(2), Polytope.everything(2))
     with pytest.raises(PropertyError):
         Property((fits,), Variable("X", (3,)), Variable("Y", (2,)))
+    with pytest.raises(PropertyError):
+        Property((fits,), Variable("X", (2,)), Variable("Y", (3,)))
     with pytest.raises(PropertyError):
         Property.of()
     assert Property((), Variable("X", (3,)), Variable("Y", (2,))).boxes == ()

@@ -1,5 +1,6 @@
 """The judge of witnesses: float32 onnxruntime, the real box, no tolerance."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.errors import PropertyError, WitnessError
 from ginnacer_verify.loading import parse_onnx
 from ginnacer_verify.network import Network, read_only
-from ginnacer_verify.properties.property import Disjunct, Polytope, Property
+from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
 from ginnacer_verify.replay import Counterexample, Judge, Spurious, settle
 
 FLOAT32 = np.dtype(np.float32)
@@ -43,6 +44,20 @@ def test_output_tolerance_is_zero() -> None:
     assert isinstance(judge([0.5]), Counterexample)
     assert isinstance(judge([just_below]), Spurious)
     assert isinstance(Judge(IDENTITY, one_input(0, 1, 0.5, strict=True))([0.5]), Spurious)
+
+
+@pytest.mark.parametrize(("lower", "upper", "x"), [(0.0, 1.0, -1e-12), (-1.0, 0.0, 1e-12)])
+def test_input_tolerance_is_zero(lower: float, upper: float, x: float) -> None:
+    found = Judge(IDENTITY, one_input(lower, upper, -2))([x])
+    assert isinstance(found, Spurious)
+    assert "outside" in found.reason
+
+
+def test_the_original_file_is_judged_and_not_what_we_read() -> None:
+    graph = Graph([1, 1])
+    graph.add("Add", np.array([1.0], "f4"))
+    network = replace(IDENTITY, model=graph.model())
+    assert isinstance(Judge(network, one_input(0, 1, 1.5))([0.75]), Counterexample)
 
 
 def test_an_input_that_float32_rounds_out_of_the_box_is_spurious() -> None:
@@ -80,7 +95,22 @@ def test_every_disjunct_counts_and_the_nearest_is_reported() -> None:
     for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2]):
         judge = Judge(IDENTITY, Property.of(*(disjuncts[i] for i in order)))
         for low, expected in ((0.0, Spurious), (0.75, Counterexample), (2.5, Counterexample), (4.5, Counterexample)):
-            assert isinstance(judge([low]), expected)
+            found = judge([low])
+            assert isinstance(found, expected)
+            assert expected is Spurious or order[found.disjunct] == int(low // 2)
+
+
+def test_the_nearest_disjunct_is_reported() -> None:
+    disjuncts = [one_input(0, 1, threshold).disjuncts[0] for threshold in (0.75, 0.5, 1.0)]
+    found = Judge(IDENTITY, Property.of(*disjuncts))([0.25])
+    assert isinstance(found, Spurious)
+    assert (found.disjunct, found.slacks.tolist()) == (1, [-0.25])
+
+
+def test_without_a_disjunct_nothing_is_unsafe() -> None:
+    found = Judge(IDENTITY, replace(one_input(0, 1, 0), disjuncts=()))([0.5])
+    assert isinstance(found, Spurious)
+    assert "nothing is unsafe" in found.reason
 
 
 def test_a_conjunction_needs_every_row() -> None:
@@ -128,6 +158,10 @@ def test_witnesses_that_do_not_fit_are_refused(witness: list[float]) -> None:
 def test_property_must_fit_the_network() -> None:
     with pytest.raises(PropertyError, match="1 inputs and 1 outputs, but the network has 2 and 1"):
         Judge(Network.from_arrays(([[1.0, 1.0]], [0.0])), one_input(0, 1, 0.5))
+    with pytest.raises(PropertyError, match="1 inputs and 1 outputs, but the network has 1 and 2"):
+        Judge(Network.from_arrays(([[1.0], [1.0]], [0.0, 0.0])), one_input(0, 1, 0.5))
+    with pytest.raises(PropertyError, match="declares float64 inputs, but the network takes float32"):
+        Judge(IDENTITY, replace(one_input(0, 1, 0.5), x=Variable("X", (1,), "float64")))
 
 
 @settings(derandomize=True, max_examples=500)

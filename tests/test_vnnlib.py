@@ -173,6 +173,8 @@ def test_empty_boxes_stay_as_disjuncts(bounds: str) -> None:
 
 def test_repeated_and_scaled_bounds_intersect() -> None:
     assert ends("(assert (and (<= X_0 3) (<= X_0 2) (<= X_0 5) (>= X_0 -1) (>= X_0 0)))") == (0, 2)
+    for bounds in ("(<= X_0 1) (< X_0 1)", "(< X_0 1) (<= X_0 1)"):
+        assert ends(f"(assert (and {bounds} (>= X_0 0)))") == (0, math.nextafter(1, 0))
     assert ends("(assert (and (<= (* 3 X_0) 1) (<= (* -4 X_0) (+ 1 1))))") == (-0.5, 1 / 3)  # 1/3 is rounded down
     assert ends("(assert (and (<= (- X_0 1) 0.5) (<= -1 (+ X_0 X_0))))") == (-0.5, 1.5)
     assert ends("(assert (and (<= X_0 (* 10 1e308)) (>= X_0 0)))")[1] == np.finfo(np.float64).max
@@ -215,6 +217,7 @@ def test_read_plain_and_compressed(tmp_path: Path) -> None:
     plain.write_bytes(b"\xef\xbb\xbf" + SMALL[0].encode())
     packed.write_bytes(gzip.compress(SMALL[0].encode()))
     assert len(read_vnnlib(plain).disjuncts) == len(read_vnnlib(str(packed)).disjuncts) == 2
+    assert len(read_vnnlib(packed.rename(plain)).disjuncts) == 2
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -251,6 +254,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("(assert (<= Y_0 nan))", 6, "'nan' is not declared"),
         ("(assert (<= Y_0 inf))", 6, "'inf' is not declared"),
         ("(assert (<= Y_0 1e999))", 6, "out of range"),
+        ("(assert (<= Y_0 -1.8e308))", 6, "out of range"),
         ("(assert (<= Y_0 1e-999999999999))", 6, "out of range"),
         ("(assert (<= Y_0 1.2.3))", 6, "no number"),
         (f"(assert (<= Y_0 {'1' * 100_000}))", 6, "no number"),

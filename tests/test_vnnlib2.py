@@ -47,6 +47,7 @@ def test_names_shapes_and_types() -> None:
     prop = parse_vnnlib(text)
     assert (prop.x.name, prop.x.shape, prop.x.dtype) == ("image", (2, 2), "float32")
     assert (prop.y.name, prop.y.shape, prop.y.dtype) == ("score", (), "float64")
+    assert prop.network == "f"
     assert prop.boxes[0].upper.tolist() == [1, 2, 3, 4]  # row-major
     assert prop.disjuncts[0].outputs.strict.tolist() == [True]
 
