@@ -69,8 +69,8 @@ class Node:
 
 def gemm(node: Node) -> Tensor:
     tensor, weight = node.tensor(), node.numbers(1)
-    if tensor.shape[:-1] != (1,) or node.attributes.get("transA", 0):
-        raise node.unsupported("we read it with one row on the left and without transA")
+    if tensor.shape[:-1] != (1,) or weight.ndim != 2 or node.attributes.get("transA", 0):
+        raise node.unsupported("we read it with one row on the left, a matrix on the right and without transA")
     matrix = (weight if node.attributes.get("transB", 0) else weight.T) * node.attributes.get("alpha", 1.0)
     product = tensor.mapped(matrix, (1, len(matrix)))
     return product.shifted(node.numbers(2) * node.attributes.get("beta", 1.0)) if node.has(2) else product
@@ -171,7 +171,7 @@ def transpose(node: Node) -> Tensor:
 
 def squeeze(node: Node) -> Tensor:
     tensor, axes = node.tensor(), node.integers("axes", 1)
-    return tensor.taken(np.squeeze(tensor.positions(), None if axes is None else tuple(axes)))
+    return tensor.taken(np.squeeze(tensor.positions(), tuple(axes) if axes else None))
 
 
 def unsqueeze(node: Node) -> Tensor:
