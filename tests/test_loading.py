@@ -478,6 +478,13 @@ def test_weights_that_are_no_numbers_are_refused(value: float) -> None:
     assert "finite" in str(refused(lambda graph: graph.add("Add", np.full(6, value, "f4"))))
 
 
+def test_a_negative_variance_is_refused() -> None:
+    def normalize(graph: Graph) -> None:
+        graph.add("BatchNormalization", ones(4), ones(4), ones(4), -ones(4))
+
+    assert "finite" in str(refused(normalize, SHAPE_1D))
+
+
 def test_outputs_that_overflow_are_refused() -> None:
     def overflow(graph: Graph) -> None:
         graph.add("Mul", np.full(6, 1e30, "f4"))

@@ -89,7 +89,8 @@ def _value(
         raise UnsupportedOperator(_operator(node), label, f"its input {missing[0]!r} is no output that we read")
     inputs = tuple(values[name] if name else None for name in node.input)
     try:
-        return _evaluated(node, label, inputs, chain, model)
+        with np.errstate(all="ignore"):  # what is not finite is refused when it becomes a weight
+            return _evaluated(node, label, inputs, chain, model)
     except MALFORMED as problem:
         reason = (str(problem).splitlines() or [type(problem).__name__])[0]
         reason = f"{reason} is missing" if isinstance(problem, KeyError) else reason
