@@ -47,7 +47,7 @@ class Box:
 
     @property
     def middle(self) -> Array:
-        return self.lower + (self.upper - self.lower) / 2
+        return self.lower + (self.upper / 2 - self.lower / 2)  # their difference may be beyond float64
 
     def __contains__(self, x: ArrayLike) -> bool:
         point = np.asarray(x, dtype=np.float64)

@@ -1,6 +1,7 @@
 """Folding: what stable neurons and rows become, against exact rationals, with the error that is claimed for it."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -80,14 +81,37 @@ def test_every_value_is_the_expression_that_stands_for_it(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_folded_rows_are_the_propertys_own_up_to_the_error(seed: int) -> None:
+def test_fixed_inputs_and_three_layers_of_relus(seed: int) -> None:
+    """And `size` is at least the sum of what an expression adds up."""
     random = np.random.default_rng(seed)
-    network = Network.from_arrays((random.normal(size=(5, 4)) * 1e9, random.normal(size=5)))
-    rows, offset = random.normal(size=(3, 5)), random.normal(size=3)
+    widths = (3, 6, 5, 4, 2)
+    network = Network.from_arrays(*((random.normal(size=(b, a)), random.normal(size=b)) for a, b in pairwise(widths)))
+    box = box_of([-2.0, 0.7, -1.0], [0.5, 0.7, 0.25])
+    forms = Expressions.of(network.layers, box, linear_bounds(network.layers, box))
+    assert forms.varying.tolist() == [0, 2]
+    assert set(forms.layer) == {0, 1, 2}
+    for x in box.sample(random, 10):
+        values = list(network.pre_activations(x))
+        unstable = [max(values[layer][neuron], 0.0) for layer, neuron in zip(forms.layer, forms.neuron, strict=True)]
+        z = np.concatenate([x[[0, 2]], unstable])
+        for form, value in zip(forms.leaving, values, strict=True):
+            np.testing.assert_allclose(form.matrix @ z + form.offset, value, rtol=0, atol=1e-11)
+            assert (np.abs(form.matrix) @ np.abs(z) + np.abs(form.offset) <= form.size * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("large", range(3))
+def test_folded_rows_are_the_propertys_own_up_to_the_error(seed: int, large: int) -> None:
+    """With large weights, biases or offsets, in two disjuncts."""
+    random = np.random.default_rng(seed)
+    scale = np.where(np.arange(3) == large, 1e9, 1.0)
+    network = Network.from_arrays((random.normal(size=(5, 4)) * scale[0], random.normal(size=5) * scale[1]))
+    rows, offset = random.normal(size=(3, 5)), random.normal(size=3) * scale[2]
     box = box_of([-1.0] * 4, [1.0] * 4)
-    disjunct = Disjunct(box, Polytope.everything(4), Polytope.of(rows, offset))
-    (folded,) = fold_rows(network, [disjunct])
-    error = fold_error(network, [disjunct], np.ones(4))
+    outputs = (Polytope.of(rows[:1], offset[:1]), Polytope.of(rows[1:], offset[1:]))
+    disjuncts = [Disjunct(box, Polytope.everything(4), polytope) for polytope in outputs]
+    (folded,) = fold_rows(network, disjuncts)
+    error = fold_error(network, disjuncts, np.ones(4))
     for x in box.sample(random, 5):
         point = [Fraction(float(v)) for v in x]
         truth = exact(Layer(rows, -offset), exact(network.layers[0], point))

@@ -31,8 +31,16 @@ def test_points_of_a_box_are_inside(largest: float) -> None:
     box = Box(np.array([largest / 4, -largest / 2, 0.1]), np.array([largest / 3, largest / 4, 0.1]))
     assert box.middle in box
     assert box.middle[0] - box.lower[0] == pytest.approx(box.upper[0] - box.middle[0])
-    assert all(point in box for point in box.sample(np.random.default_rng(0), 100))
+    points = box.sample(np.random.default_rng(0), 100)
+    assert all(point in box for point in points)
+    assert all((side[:, :2]).any(axis=0).all() for side in (points < box.middle, points > box.middle))
     assert all(point in box for point in box.clip([[math.inf] * 3, [-math.inf] * 3, [0.1] * 3]))
+
+
+def test_the_middle_of_all_numbers_is_a_number() -> None:
+    largest = np.full(2, np.finfo(np.float64).max)
+    assert Box(-largest, largest).middle.tolist() == [0.0, 0.0]
+    assert Box(np.array([5e-324]), np.array([5e-324])).middle.tolist() == [5e-324]
 
 
 @pytest.mark.parametrize(
