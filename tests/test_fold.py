@@ -80,6 +80,14 @@ def test_every_value_is_the_expression_that_stands_for_it(seed: int) -> None:
         assert not any(off(Affine(last.matrix, last.offset, allowed, last.size), z, run[-1]))
 
 
+def test_what_an_active_relu_cuts_off_is_an_error() -> None:
+    """Its input may be negative by a negligible amount, which the next layer makes 0.5."""
+    network, box = Network.from_arrays(([[1.0]], [0.0]), ([[1e12]], [0.0])), box_of([-5e-13], [1.0])
+    forms = Expressions.of(network.layers, box, linear_bounds(network.layers, box))
+    assert not len(forms.layer)
+    assert not any(off(forms.leaving[-1], box.lower, [Fraction(0)]))
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_fixed_inputs_and_three_layers_of_relus(seed: int) -> None:
     """And `size` is at least the sum of what an expression adds up."""
@@ -146,3 +154,11 @@ def test_slacks_and_shared_weights_cover_the_rounding(seed: int) -> None:
             (above,) = exact(Layer(shared.weight[None], np.array([shared.bias])), z)
             for neuron, active in zip(relus.neuron, shared.active, strict=True):
                 assert above >= (-y[neuron] if active else y[neuron])
+
+
+def test_rows_are_moved_outwards_beyond_the_tolerance_of_solvers() -> None:
+    network, box = Network.from_arrays(([[1.0], [-1.0]], [0, 0]), ([[1.0, 1.0]], [0])), box_of([-1.0], [1.0])
+    prop = Property.of(Disjunct(box, Polytope.everything(1), Polytope.of([[1.0]], [0.5])))
+    slack = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0).base.relus.slack
+    assert len(slack) == 2
+    assert (slack >= 1e-8).all()
