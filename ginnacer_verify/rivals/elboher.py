@@ -11,8 +11,16 @@ Inc copies are upper bounds themselves, dec copies are lower bounds, and so on b
 incoming weights by max (inc) or min (dec), outgoing weights are added up. Since values are >= 0, the merged network
 bounds the original. Negative inputs go through the pre-layer relu(x), relu(-x) of the GINNACER paper.
 
-Layers are merged from the first to the last: each sees the rows that the merging before has left. A property is turned
-into one output of which a lower bound is needed by `loop`; `sides` says which bounds are.
+What comes out depends on the order of merging. With j over the neurons of a subset of one layer and i over those of a
+subset of the next, the weight between two inc subsets is
+
+    "sum-first"   max_i sum_j w_ij    layers merged from the first to the last: each sees what is left of the one before
+    "max-first"   sum_j max_i w_ij    from the last to the first
+
+Either is sound; sum-first is never wider for the same subsets, and is the default. The authors describe the merging of
+two neurons and leave the order open; code that is built on theirs (NARv, core/utils/ar_utils.py) sums maxima.
+
+A property is turned into one output of which a lower bound is needed by `loop`; `sides` says which bounds are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,10 +30,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.network import Array, Layer, Network, dense, read_only
+from ginnacer_verify.network import Array, Layer, Network, Weight, dense, read_only
 from ginnacer_verify.rivals.rival import (
     Ends,
     Progress,
@@ -43,6 +52,7 @@ INC: tuple[Kind, ...] = KINDS[:2]
 READ_BY_UPPER: tuple[Kind, ...] = ("pos-inc", "neg-dec")
 READ_BY_LOWER: tuple[Kind, ...] = ("pos-dec", "neg-inc")
 Sides = Literal["both", "lower"]
+Order = Literal["sum-first", "max-first"]
 Labels = NDArray[np.int64]
 
 
@@ -91,6 +101,7 @@ class NetworkAbstraction:
 
     network: Network
     sides: Sides
+    order: Order
     copies: tuple[Copies, ...]
     layers: tuple[MergedLayer, ...]
     upper: MergedLayer
@@ -157,19 +168,24 @@ class NetworkAbstraction:
         for _, _, number, k in sorted(ranked)[:count]:
             labels[number][k] = labels[number].max() + 1
         finer = [old.relabelled(label) for old, label in zip(self.copies, labels, strict=True)]
-        return _built(self.network, self.sides, finer)
+        return _built(self.network, self.sides, self.order, finer)
 
     def _changes(self) -> Iterator[Array]:
         """How much the merging changed the weights of each copy at most, layer by layer."""
         before: Copies | None = None
-        for layer, copies, merged in zip(self.network.layers, self.copies, self.layers, strict=False):
-            rows, _ = _rows(layer, copies, before)
-            yield np.asarray(np.abs(rows - merged.weight[copies.subset]).max(axis=1, initial=0.0))
+        for layer, copies in zip(self.network.layers, self.copies, strict=False):
+            rows = _rows(layer, copies, before, self.order)
+            yield np.asarray(np.abs(rows - _outermost(rows, copies)[copies.subset]).max(axis=1, initial=0.0))
             before = copies
 
 
 def network_abstraction(
-    network: Network, counts: Sequence[int], *, sides: Sides = "both", progress: Progress | None = None
+    network: Network,
+    counts: Sequence[int],
+    *,
+    sides: Sides = "both",
+    order: Order = "sum-first",
+    progress: Progress | None = None,
 ) -> NetworkAbstraction:
     """The abstraction with `counts[l]` subsets in ReLU layer l, merged greedily; fewer than one per kind cannot be.
 
@@ -182,17 +198,19 @@ def network_abstraction(
     built: list[MergedLayer] = []
     for number, fresh in enumerate(_copies(network, sides)):
         layer, before = network.layers[number], chosen[-1] if chosen else None
-        chosen.append(_merged(layer, fresh, before, counts[number]))
-        built.append(_merged_layer(layer, chosen[-1], before))
+        rows = _rows(layer, fresh, before, order)
+        chosen.append(_merged(rows, layer.bias, fresh, counts[number]))
+        built.append(_merged_layer(rows, layer, chosen[-1], before, order))
         if progress is not None:
             progress(number + 1, len(counts))
-    return NetworkAbstraction(network, sides, tuple(chosen), tuple(built), *_outputs(network, chosen[-1]))
+    return NetworkAbstraction(network, sides, order, tuple(chosen), tuple(built), *_outputs(network, chosen[-1]))
 
 
-def _built(network: Network, sides: Sides, copies: Sequence[Copies]) -> NetworkAbstraction:
-    before: list[Copies | None] = [None, *copies]
-    layers = [_merged_layer(network.layers[n], own, before[n]) for n, own in enumerate(copies)]
-    return NetworkAbstraction(network, sides, tuple(copies), tuple(layers), *_outputs(network, copies[-1]))
+def _built(network: Network, sides: Sides, order: Order, copies: Sequence[Copies]) -> NetworkAbstraction:
+    layers = []
+    for layer, own, before in zip(network.layers, copies, [None, *copies], strict=False):
+        layers.append(_merged_layer(_rows(layer, own, before, order), layer, own, before, order))
+    return NetworkAbstraction(network, sides, order, tuple(copies), tuple(layers), *_outputs(network, copies[-1]))
 
 
 def _copies(network: Network, sides: Sides) -> Iterator[Copies]:
@@ -215,69 +233,79 @@ def _copies(network: Network, sides: Sides) -> Iterator[Copies]:
     yield from reversed(found)
 
 
-def _rows(layer: Layer, copies: Copies, before: Copies | None) -> tuple[Array, Array]:
-    """The incoming weights and the bias of every copy, over the subsets of the layer before."""
-    weight = dense(layer.weight)
+def _rows(layer: Layer, copies: Copies, before: Copies | None, order: Order) -> Array:
+    """The incoming weights of every copy, over the subsets of the layer before.
+
+    For max-first, their positive and their negative parts over its neurons: they are added up after the merging."""
     if before is None:
-        rows = np.hstack([weight, -weight])[copies.neuron]
-    else:
-        inc = copies.kind < len(INC)
-        rows = np.where(
-            inc[:, None],
-            _read(weight, before, READ_BY_UPPER)[copies.neuron],
-            _read(weight, before, READ_BY_LOWER)[copies.neuron],
-        )
-    return rows, layer.bias[copies.neuron]
+        weight = dense(layer.weight)
+        return np.hstack([weight, -weight])[copies.neuron]
+    positive, negative = _parts(layer.weight)
+    if order == "max-first":
+        return np.hstack([dense(positive), dense(negative)])[copies.neuron]
+    inc = copies.kind < len(INC)
+    upper, lower = (_added(positive, negative, before, kinds) for kinds in (READ_BY_UPPER, READ_BY_LOWER))
+    return np.vstack([upper[copies.neuron[inc]], lower[copies.neuron[~inc]]])  # inc copies come first
 
 
-def _read(weight: Array, before: Copies, kinds: Sequence[Kind]) -> Array:
-    """The weights of a layer on the subsets of these kinds: positive ones on pos, negative ones on neg, added up."""
-    summed = np.zeros((len(weight), len(before)))
+def _parts(weight: Weight) -> tuple[Weight, Weight]:
+    """The positive and the negative entries of a matrix."""
+    if isinstance(weight, np.ndarray):
+        return np.maximum(weight, 0.0), np.minimum(weight, 0.0)
+    return weight.maximum(0.0), weight.minimum(0.0)
+
+
+def _added(positive: Weight, negative: Weight, before: Copies, kinds: Sequence[Kind]) -> Array:
+    """The weights on the subsets of these kinds: positive ones on pos, negative ones on neg, added up."""
+    summed = np.zeros((positive.shape[0], len(before)))
     for kind in kinds:
         mask = before.of_kind(kind)
-        part = np.maximum(weight, 0.0) if kind.startswith("pos") else np.minimum(weight, 0.0)
-        columns = part[:, before.neuron[mask]]
-        subset = before.subset[mask]
-        order = np.argsort(subset, kind="stable")
-        starts = _starts(subset[order])
-        summed[:, subset[order][starts]] = np.add.reduceat(columns[:, order], starts, axis=1)
+        places = before.neuron[mask], before.subset[mask]
+        members = csr_array((np.ones(len(places[0])), places), shape=(positive.shape[1], len(before)))
+        summed += dense((positive if kind.startswith("pos") else negative) @ members)
     return summed
 
 
-def _merged(layer: Layer, copies: Copies, before: Copies | None, count: int) -> Copies:
+def _merged(rows: Array, bias: Array, copies: Copies, count: int) -> Copies:
     """Copies of one kind merged until `count` are left; dec rows change their signs, so that max is right for all."""
     from ginnacer_verify.rivals.greedy import merge
 
-    rows, bias = _rows(layer, copies, before)
+    table = np.empty((len(rows), rows.shape[1] + 1))
     sign = np.where(copies.kind < len(INC), 1.0, -1.0)
-    table = np.ascontiguousarray(np.hstack([rows, bias[:, None]]) * sign[:, None])
+    np.multiply(rows, sign[:, None], out=table[:, :-1])
+    np.multiply(bias[copies.neuron], sign, out=table[:, -1])
     return copies.relabelled(merge(table, copies.kind, count))
 
 
-def _merged_layer(layer: Layer, copies: Copies, before: Copies | None) -> MergedLayer:
-    """The largest (inc) or smallest (dec) incoming weights of each subset, rounded outwards."""
-    rows, bias = _rows(layer, copies, before)
-    sign = np.where(copies.kind < len(INC), 1.0, -1.0)
+def _outermost(values: Array, copies: Copies) -> Array:
+    """The largest (inc) or smallest (dec) values of each subset, one row per subset."""
     order = np.argsort(copies.subset, kind="stable")
-    starts = _starts(copies.subset[order])
-    terms = 2 * (layer.inputs + rows.shape[1])  # the sums of outgoing weights, and the product with the values
-    weight = above(np.maximum.reduceat((rows * sign[:, None])[order], starts, axis=0), terms)
-    largest = bias_above(np.maximum.reduceat((bias * sign)[order], starts), terms)
-    signs = sign[order][starts]
-    return MergedLayer(read_only(weight * signs[:, None]), read_only(largest * signs))
+    starts = np.flatnonzero(np.diff(copies.subset[order], prepend=-1))
+    first_dec = np.count_nonzero(copies.kind < len(INC))  # inc copies come first, and so do inc subsets
+    inc, dec = order[:first_dec], order[first_dec:]
+    largest = np.maximum.reduceat(values[inc], starts[starts < first_dec], axis=0)
+    least = np.minimum.reduceat(values[dec], starts[starts >= first_dec] - first_dec, axis=0)
+    return np.concatenate([largest, least])
+
+
+def _merged_layer(rows: Array, layer: Layer, copies: Copies, before: Copies | None, order: Order) -> MergedLayer:
+    """The weights and biases of each subset, rounded outwards."""
+    weight, bias = _outermost(rows, copies), _outermost(layer.bias[copies.neuron], copies)
+    if order == "max-first" and before is not None:
+        parts, inc = (weight[:, : layer.inputs], weight[:, layer.inputs :]), copies.inc[:, None]
+        weight = np.where(inc, _added(*parts, before, READ_BY_UPPER), _added(*parts, before, READ_BY_LOWER))
+    sign = np.where(copies.inc, 1.0, -1.0)
+    terms = 2 * (layer.inputs + weight.shape[1])  # the sums of outgoing weights, and the product with the values
+    weight = above(weight * sign[:, None], terms) * sign[:, None]
+    return MergedLayer(read_only(weight), read_only(bias_above(bias * sign, terms) * sign))
 
 
 def _outputs(network: Network, last: Copies) -> tuple[MergedLayer, MergedLayer]:
     """The rows of the upper and of the lower bounds."""
     layer = network.layers[-1]
-    weight, terms = dense(layer.weight), 2 * (layer.inputs + len(last))
-    upper, lower = _read(weight, last, READ_BY_UPPER), _read(weight, last, READ_BY_LOWER)
+    terms = 2 * (layer.inputs + len(last))
+    upper, lower = (_added(*_parts(layer.weight), last, kinds) for kinds in (READ_BY_UPPER, READ_BY_LOWER))
     return (
         MergedLayer(read_only(above(upper, terms)), read_only(bias_above(layer.bias, terms))),
         MergedLayer(read_only(-above(-lower, terms)), read_only(-bias_above(-layer.bias, terms))),
     )
-
-
-def _starts(labels: Labels) -> NDArray[np.intp]:
-    """Where each run of equal labels begins."""
-    return np.flatnonzero(np.diff(labels, prepend=-1))
