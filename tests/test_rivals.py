@@ -21,7 +21,7 @@ from ginnacer_verify.loading import load
 from ginnacer_verify.network import Array, Network, dense
 from ginnacer_verify.partition import Partition
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.rivals.elboher import NetworkAbstraction, Order, _built, network_abstraction
+from ginnacer_verify.rivals.elboher import NetworkAbstraction, Order, Sides, _built, network_abstraction
 from ginnacer_verify.rivals.fastlin import LinearAbstraction, crown, fastlin, fastlin_with_intervals
 from ginnacer_verify.rivals.lirpa import lirpa
 from ginnacer_verify.rivals.prabhakar import IntervalNetwork, interval_network
@@ -40,7 +40,8 @@ def merged(draw: st.DrawFn, scales: tuple[float, ...] = SCALES) -> Merging:
     if draw(st.booleans()):
         found: Merging = interval_network(network, counts, seed=draw(st.integers(0, 99)))
     else:
-        sides, order = draw(st.sampled_from(["both", "lower"])), draw(st.sampled_from(["sum-first", "max-first"]))
+        sides: Sides = draw(st.sampled_from(["both", "lower"]))
+        order: Order = draw(st.sampled_from(["sum-first", "max-first"]))
         found = network_abstraction(network, counts, sides=sides, order=order)
     return found.refined(np.ones(network.inputs), draw(st.integers(0, 3)))
 
