@@ -18,8 +18,8 @@ from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.network import Array, Network, read_only
 from ginnacer_verify.rivals.rival import Ends, Progress, evaluate
 
-ROWS = 1024
-"""How many rows are substituted at a time, to save memory."""
+ROWS = 256
+"""How many rows are substituted at a time: few enough for the cache (on Visual Wake Words 1024 take twice as long)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ def _range(network: Network, box: Box, found: list[Ends], rows: int, parallel: b
     layers, parts = network.layers[: len(found) + 1], []
     with np.errstate(over="ignore", invalid="ignore"):
         for first in range(0, rows, ROWS):
-            units = np.eye(rows)[first : first + ROWS]
+            units = np.eye(min(ROWS, rows - first), rows, k=first)
             parts.append([backward(sign * units, layers, box, found, parallel=parallel) for sign in (1.0, -1.0)])
     lower, upper = np.concatenate([low for low, _ in parts]), -np.concatenate([high for _, high in parts])
     return np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)
