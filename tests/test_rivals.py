@@ -23,6 +23,7 @@ from ginnacer_verify.partition import Partition
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.rivals.elboher import NetworkAbstraction, Order, Sides, _built, network_abstraction
 from ginnacer_verify.rivals.fastlin import LinearAbstraction, crown, fastlin, fastlin_with_intervals
+from ginnacer_verify.rivals.layerwise import layerwise_lines
 from ginnacer_verify.rivals.lirpa import lirpa
 from ginnacer_verify.rivals.prabhakar import IntervalNetwork, interval_network
 from ginnacer_verify.rivals.rival import Rival
@@ -90,7 +91,19 @@ def test_soundness_on_the_box(rival: LinearAbstraction, seed: int) -> None:
 @EXAMPLES
 @given(linear(EXTREMES), st.integers(0, 2**32 - 1))
 def test_soundness_on_the_box_with_huge_and_tiny_weights(rival: LinearAbstraction, seed: int) -> None:
-    assert_sound(rival, rival.domain.sample(np.random.default_rng(seed), 8))
+    batch = rival.domain.sample(np.random.default_rng(seed), 8)
+    assert_sound(rival, batch)
+    assert_sound(layerwise_lines(rival.network, rival.domain), batch)
+
+
+@EXAMPLES
+@given(linear(), st.integers(0, 2**32 - 1))
+def test_lines_layer_by_layer_are_sound_and_no_tighter_than_substituted(rival: LinearAbstraction, seed: int) -> None:
+    batch = np.vstack([rival.domain.sample(np.random.default_rng(seed), 8), rival.domain.lower, rival.domain.upper])
+    layerwise = layerwise_lines(rival.network, rival.domain)
+    assert_sound(layerwise, batch)
+    substituted = fastlin_with_intervals(rival.network, rival.domain).margin(batch)
+    assert (substituted <= layerwise.margin(batch) * (1 + 1e-9) + 1e-9 * _magnitude(rival.network, batch)).all()
 
 
 @EXAMPLES
@@ -301,6 +314,7 @@ def wrong_calls() -> Iterator[tuple[str, Callable[[], object]]]:
     network = Network.from_arrays((np.ones((3, 2)), [1, -5, 2]), (np.ones((1, 3)), [0]))
     yield "as many counts", lambda: interval_network(network, [])
     yield "at least 1", lambda: network_abstraction(network, [0])
+    yield "finite box", lambda: layerwise_lines(network, Box(np.zeros(2), np.full(2, np.inf)))
     yield "domain", lambda: fastlin(network, Box(np.zeros(2), np.ones(2)))([2.0, 2.0])
     yield "domain", lambda: interval_network(network, [2])([np.nan, 1.0])
     yield "finite box", lambda: fastlin(network, Box(np.zeros(2), np.full(2, np.inf)))
