@@ -217,6 +217,11 @@ def test_claims_are_judged_by_the_numbers() -> None:
     assert [(f.holds, f.network) for f in good] == [(True, "Padé (ours)")] * 3
     bad = findings({"margins": margin_rows(ginnacer=1.0, prabhakar=5.0, elboher=2.0, fastlin=0.01)})
     assert not any(f.holds for f in bad)
+    assert bad[-1].measured.startswith("no wider at 0 of 3 distances; up to 0.1 at worst 100 times its margin, at ")
+    near = margin_rows(ginnacer=1.0) + [row | {"largest": 5 - row["distance"] * 9} for row in margin_rows(fastlin=1.0)]
+    assert findings({"margins": near})[-1].measured.startswith("no wider at 2 of 3 distances, the last of them 0.1;")
+    readings = margin_rows(ginnacer=1.0, elboher_max_first=50.0, fastlin_interval=0.5, fastlin_layerwise=0.5)
+    assert [f.holds for f in findings({"margins": readings})] == [True] * 3
     assert [times(ratio) for ratio in (0.52, 35.0, 3600.0, 1.2e8)] == [
         "0.52 times",
         "35 times",

@@ -16,6 +16,11 @@ MUCH = 10.0
 """How many times tighter counts as an order of magnitude; and up to how many times looser counts as on par."""
 FAR = 0.1
 """Up to this distance of the centroid `MUCH` is asked for."""
+RIVALS = (
+    ("prabhakar", "Interval Networks"),
+    ("elboher", "Network Abstractions"),
+    ("elboher-max-first", "Network Abstractions with maxima summed"),
+)
 Rows = Mapping[str, Sequence[Row]]
 
 
@@ -46,7 +51,7 @@ def _at(rows: Sequence[Row], method: str) -> dict[float, float]:
 def _tighter(network: str, rows: Sequence[Row]) -> Iterator[Finding]:
     """Paper: "several orders of magnitude tighter ... even far away from the centroid"."""
     ours = _at(rows, "ginnacer")
-    for rival, name in (("prabhakar", "Interval Networks"), ("elboher", "Network Abstractions")):
+    for rival, name in RIVALS:
         theirs = _at(rows, rival)
         ratios = {d: theirs[d] / max(ours[d], 1e-300) for d in ours if d in theirs and d > 0}
         if ratios:
@@ -66,10 +71,12 @@ def _on_par(network: str, rows: Sequence[Row], method: str, name: str) -> Iterat
     near = [d for d in ours if d in theirs and 0 < d <= FAR]
     if near:
         worst = max(near, key=lambda d: _ratio(ours[d], theirs[d]))
-        better = [d for d in near if ours[d] <= max(theirs[d], 1e-12)]
+        both = sorted(d for d in ours if d in theirs and d > 0)
+        better = [d for d in both if _ratio(ours[d], theirs[d]) <= 1]
         text = (
-            f"as tight or tighter at {len(better)} of {len(near)} distances up to {FAR:g}; "
-            f"at worst {times(_ratio(ours[worst], theirs[worst]))} its margin, at {worst:g}"
+            f"no wider at {len(better)} of {len(both)} distances"
+            + (f", the last of them {better[-1]:g}" if better else "")
+            + f"; up to {FAR:g} at worst {times(_ratio(ours[worst], theirs[worst]))} its margin, at {worst:g}"
         )
         holds = _ratio(ours[worst], theirs[worst]) <= MUCH
         yield Finding(f"GINNACER is on par with {name} near the centroid", network, text, holds)
@@ -140,7 +147,8 @@ Judge = Callable[[str, Sequence[Row]], Iterator[Finding]]
 JUDGES: tuple[tuple[str, Judge], ...] = (
     ("margins", _tighter),
     ("margins", _exact),
-    ("margins", partial(_on_par, method="fastlin-interval", name="FastLin on intervals, as the paper describes it")),
+    ("margins", partial(_on_par, method="fastlin-layerwise", name="FastLin on intervals, layer by layer,")),
+    ("margins", partial(_on_par, method="fastlin-interval", name="FastLin on intervals, substituted,")),
     ("margins", partial(_on_par, method="fastlin", name="FastLin as its authors define it")),
     ("abstraction-time", _time),
     ("inference-time", _slower),

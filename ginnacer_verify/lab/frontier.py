@@ -92,7 +92,7 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
 
 
 def _figure(rows: Sequence[Row]) -> "Figure":
-    from matplotlib.ticker import NullFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     from ginnacer_verify.lab.plots import FLOOR, STRATEGIES, floored, legend, line, panels
 
@@ -110,8 +110,10 @@ def _figure(rows: Sequence[Row]) -> "Figure":
         axis.set(
             xscale="log", yscale="log", title=TITLES[network], xlabel="ReLUs of the abstraction", ylim=(FLOOR / 3, None)
         )
-        axis.xaxis.set_minor_formatter(NullFormatter())  # too many for the room there is
-        axis.set_ylabel(f"largest margin at distance {rows[0]['distance']:g}")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.set_ylabel(f"largest margin at distance {rows[0]['distance']:g} (output units)", fontsize="small")
         axis.axvline(_total(some), color="#999999", linestyle=":", linewidth=1, label="ReLUs of the network")
     legend(figure, axes, fontsize="small")
     return figure

@@ -10,6 +10,7 @@ from ginnacer_verify.inputs import Mode
 from ginnacer_verify.lab.subjects import Subject
 from ginnacer_verify.rivals.elboher import network_abstraction
 from ginnacer_verify.rivals.fastlin import crown, fastlin, fastlin_with_intervals
+from ginnacer_verify.rivals.layerwise import layerwise_lines
 from ginnacer_verify.rivals.lirpa import lirpa
 from ginnacer_verify.rivals.prabhakar import interval_network
 from ginnacer_verify.rivals.rival import Progress, Rival
@@ -17,11 +18,14 @@ from ginnacer_verify.rivals.rival import Progress, Rival
 
 @dataclass(frozen=True)
 class Style:
-    """How a method is drawn. Colours: Okabe and Ito's, which all readers can tell apart; markers for grey prints."""
+    """How a method is drawn. Colours: Okabe and Ito's, which all readers can tell apart; markers for grey prints.
+
+    Another reading of a method has a shade of its colour and a broken line."""
 
     label: str
     colour: str
     marker: str
+    line: str = "-"
 
 
 STYLES = {
@@ -30,13 +34,15 @@ STYLES = {
     "ginnacer-ours": Style("GINNACER, our subsets and clip", "#56B4E9", "D"),
     "prabhakar": Style("Interval Networks (Prabhakar 2019)", "#D55E00", "s"),
     "elboher": Style("Network Abstractions (Elboher 2020)", "#E69F00", "^"),
+    "elboher-max-first": Style("Network Abstractions, maxima summed", "#A67300", ">", "--"),
     "fastlin": Style("FastLin (Weng 2018)", "#009E73", "v"),
-    "fastlin-interval": Style("FastLin on intervals (as the paper)", "#5FB49C", "<"),
+    "fastlin-interval": Style("FastLin on intervals", "#5FB49C", "<", "--"),
+    "fastlin-layerwise": Style("FastLin on intervals, layer by layer", "#00563F", "1", ":"),
     "crown": Style("CROWN (Zhang 2018)", "#CC79A7", "P"),
     "alpha-crown": Style("alpha-CROWN (auto_LiRPA)", "#7A5195", "*"),
 }
-GLOBAL = ("ginnacer", "ginnacer-ours", "prabhakar", "elboher")
-LOCAL = ("fastlin", "fastlin-interval", "crown", "alpha-crown")
+GLOBAL = ("ginnacer", "ginnacer-ours", "prabhakar", "elboher", "elboher-max-first")
+LOCAL = ("fastlin", "fastlin-interval", "fastlin-layerwise", "crown", "alpha-crown")
 OF_THE_PAPER = ("ginnacer", "prabhakar", "elboher", "fastlin")
 
 
@@ -71,6 +77,8 @@ def with_counts(
             return interval_network(subject.network, counts, seed=seed, progress=progress)
         case "elboher":
             return network_abstraction(subject.network, counts, progress=progress)
+        case "elboher-max-first":
+            return network_abstraction(subject.network, counts, order="max-first", progress=progress)
         case _:
             raise ValueError(f"{name!r} is no global method")
 
@@ -80,6 +88,7 @@ def local_method(name: str, subject: Subject, distance: float, *, progress: Prog
     build: dict[str, Callable[[], Rival]] = {
         "fastlin": partial(fastlin, subject.network, subject.box(distance), progress=progress),
         "fastlin-interval": partial(fastlin_with_intervals, subject.network, subject.box(distance)),
+        "fastlin-layerwise": partial(layerwise_lines, subject.network, subject.box(distance)),
         "crown": partial(crown, subject.network, subject.box(distance)),
         "alpha-crown": partial(lirpa, subject.network, subject.box(distance), "alpha-CROWN"),
     }

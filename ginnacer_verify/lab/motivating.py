@@ -59,16 +59,17 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
     figure, (wide, near) = panels(2, width=6.0, height=4.2)
     for (view, method), some in groups(rows, "view", "method").items():
         axis, style = (wide if view == "wide" else near), STYLES[method]
-        if view == "near" and method in {"prabhakar", "elboher"}:
+        if view == "near" and method in {"prabhakar", "elboher", "elboher-max-first"}:
             continue
         x, lower, upper = ([row[name] for row in some] for name in ("x", "lower", "upper"))
         if method == "original":
             axis.plot(x, lower, color=style.colour, linewidth=1.4, label=style.label, zorder=5)
             continue
         axis.fill_between(x, lower, upper, color=style.colour, alpha=0.18, linewidth=0)
-        axis.plot(x, lower, color=style.colour, linewidth=1.2, label=style.label)
-        axis.plot(x, upper, color=style.colour, linewidth=1.2)
-    wide.set(title="Global abstractions, zoomed out", xlabel="input x", ylabel="output y and its bounds")
+        axis.plot(x, lower, color=style.colour, linestyle=style.line, linewidth=1.2, label=style.label)
+        axis.plot(x, upper, color=style.colour, linestyle=style.line, linewidth=1.2)
+    wide.set(title="Global abstractions, zoomed out", xlabel="input x")
+    wide.set_ylabel("output y and its bounds (linear within ±10, logarithmic beyond)", fontsize="small")
     near.set(title="Around the centroid x = 2, zoomed in", xlabel="input x", ylabel="output y and its bounds")
     wide.set_yscale("symlog", linthresh=10)
     values = [row["lower"] for row in rows if row["method"] == "original" and row["view"] == "near"]

@@ -31,6 +31,7 @@ th { border-bottom: 2px solid #888; text-align: right; vertical-align: bottom; }
 td:first-child, th:first-child, table.words td, table.words th { text-align: left; vertical-align: top; }
 .paper { color: #555; font-style: italic; } .problem { color: #8a3000; }
 .differs { font-weight: bold; color: #8a3000; }
+tr.claim th { padding-top: 1rem; border-bottom: 1px solid #888; break-after: avoid; }
 summary { cursor: pointer; font-weight: bold; margin-top: .8rem; }
 @media (max-width: 50rem) { img { width: 62rem; max-width: none; } body { padding: 0 .6rem 2rem; } }
 @media print {
@@ -96,12 +97,13 @@ def _claims(found: Sequence[Finding]) -> str:
         return ""
     rows, last = [], ""
     for finding in found:
-        claim = "" if finding.claim == last else escape(finding.claim)
+        if finding.claim != last:
+            rows.append(f'<tr class="claim"><th colspan="3">{escape(finding.claim)}</th></tr>')
         last = finding.claim
         word = "yes" if finding.holds else '<span class="differs">differs</span>'
-        cells = (claim, escape(finding.network), escape(finding.measured), word)
+        cells = (escape(finding.network), escape(finding.measured), word)
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    header = "".join(f"<th>{name}</th>" for name in ("the paper's claim", "network", "measured here", "holds"))
+    header = "".join(f"<th>{name}</th>" for name in ("network", "measured here", "the claim holds"))
     return (
         '<section id="claims"><h2>What the paper claims and what was measured</h2><div class="scroll">'
         f'<table class="words"><thead><tr>{header}</tr></thead><tbody>{"".join(rows)}</tbody></table></div></section>'

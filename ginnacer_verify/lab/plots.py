@@ -43,7 +43,8 @@ def panels(count: int, *, width: float = 4.4, height: float = 3.2, columns: int 
 
 def line(axis: Any, style: Style, x: Sequence[float], y: Sequence[float], **more: Any) -> None:
     """A marked line in the method's style."""
-    axis.plot(x, y, color=style.colour, marker=style.marker, markersize=4, linewidth=1.4, label=style.label, **more)
+    look = {"linestyle": style.line, "linewidth": 1.4, "marker": style.marker, "markersize": 4} | more
+    axis.plot(x, y, color=style.colour, label=style.label, **look)
 
 
 def floored(values: Sequence[float]) -> list[float]:

@@ -82,12 +82,13 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
 
     figure, axes = panels(3, width=4.6, height=4.6)
     instances = [name for (name,) in groups(rows, "instance")]
+    methods = [name for (name,) in groups(rows, "method")]
     columns = ("seconds", "rounds", "kept")
     titles = ("time (s)", "rounds (or boxes)", "ReLUs in the hardest query")
     for axis, column, title in zip(axes, columns, titles, strict=True):
         for (method,), own in groups(rows, "method").items():
             style = (OURS | STYLES)[method]
-            shift = (list(OURS | STYLES).index(method) % 13 - 4) * 0.06
+            shift = 0.7 * (methods.index(method) + 0.5) / len(methods) - 0.35
             for solved in (True, False):
                 some = [row for row in own if (row["verdict"] == "unsat") == solved]
                 axis.plot(

@@ -57,7 +57,7 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
             line(axis, style, [row["distance"] for row in own], floored([row["largest"] for row in own]))
         axis.set(xscale="log", yscale="log", title=TITLES[network], ylim=(FLOOR / 3, None))
         axis.set(xlabel="distance from the centroid (L-infinity, input units)", ylabel="largest margin (output units)")
-        axis.legend(fontsize="x-small", frameon=False)
+        axis.legend(fontsize="x-small", frameon=False, ncols=1 + len(by_first) // 10)
     return {"tradeoff": figure}
 
 
