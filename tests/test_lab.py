@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from chromium import Chromium
 
@@ -19,6 +20,7 @@ from ginnacer_verify.lab.cells import Cell, compute, explained, run_cells
 from ginnacer_verify.lab.claims import findings, times
 from ginnacer_verify.lab.experiment import NAMES, experiment
 from ginnacer_verify.lab.methods import GLOBAL, STYLES
+from ginnacer_verify.lab.run import run as run_experiments
 from ginnacer_verify.lab.setting import Setting
 
 
@@ -167,6 +169,7 @@ def test_nothing_measured_is_a_page_all_the_same(tmp_path: Path) -> None:
     [
         (["magic"], "no experiment 'magic'"),
         (["limit", "--networks", "pade,magic"], "no network 'magic'"),
+        (["limit", "--networks", ""], "no network ''"),
         (["limit", "-j", "0"], "at least 1"),
         (["limit", "--seed", "-1"], "negative"),
         (["limit", "--timeout", "0"], "positive"),
@@ -177,6 +180,46 @@ def test_bad_input_is_explained(
 ) -> None:
     assert main(["lab", *asked, "-o", str(tmp_path)]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_a_file_in_the_way_of_one_experiment_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "limit").write_text("in the way")
+    (tmp_path / "compression.png").mkdir()
+    setting = Setting.of(networks="pade")
+    limit, compression = run_experiments(["limit", "compression"], setting, tmp_path, 1, lambda done, total: None)
+    assert "measured, but not kept for another run" in limit.problems[0]
+    assert rows(tmp_path, "limit")
+    assert list(limit.figures) == ["limit"]
+    assert "compression.png: Is a directory" in compression.problems[0]
+    assert rows(tmp_path, "compression")
+    assert compression.tables
+    (tmp_path / "file").write_text("no folder")
+    assert run("limit", tmp_path / "file", "--networks", "pade") == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"rows": [1], "seconds": 1}', '{"rows": [{}], "seconds": "soon"}', "\0"])
+def test_a_broken_cell_is_computed_again(tmp_path: Path, text: str) -> None:
+    setting, cell = Setting.of(networks="pade"), Cell.of("compression", network="pade", part="all")
+    file = cell.file(tmp_path, setting)
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    found = run_cells([cell], setting, tmp_path, 1, lambda done, total: None)[cell]
+    assert found.rows[0]["network"] == "pade"
+    assert json.loads(file.read_text())["rows"] == list(found.rows)
+
+
+def test_a_broken_network_stops_no_other(tmp_path: Path) -> None:
+    (tmp_path / "toyadmos").mkdir()
+    np.save(tmp_path / "toyadmos" / "inputs.npy", np.zeros((1, 640)))
+    (tmp_path / "toyadmos" / "ad01.onnx").write_bytes(b"not a network")
+    arguments = ("--networks", "pade,toyadmos", "--benchmarks", str(tmp_path))
+    assert run("compression", tmp_path, *arguments) == 1
+    assert {row["network"] for row in rows(tmp_path, "compression")} == {"pade"}
+    page = (tmp_path / "compression.html").read_text()
+    assert "Not measured: compression toyadmos" in page
+    assert "fault of ours" not in page
 
 
 def test_what_goes_wrong_in_a_cell_is_one_sentence() -> None:

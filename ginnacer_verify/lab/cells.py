@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -77,9 +77,7 @@ def run_cells(
     found = {cell: outcome for cell in cells if (outcome := _kept(cell, setting, folder))}
     done(len(found), len(cells))
     for outcome in _computed([cell for cell in cells if cell not in found], setting, workers):
-        found[outcome.cell] = outcome
-        if not outcome.problem:
-            _keep(outcome, setting, folder)
+        found[outcome.cell] = outcome if outcome.problem else _keep(outcome, setting, folder)
         done(len(found), len(cells))
     return {cell: found[cell] for cell in cells}
 
@@ -87,18 +85,23 @@ def run_cells(
 def _kept(cell: Cell, setting: Setting, folder: Path) -> Outcome | None:
     try:
         stored = json.loads(cell.file(folder, setting).read_text(encoding="utf-8"))
-        return Outcome(cell, tuple(stored["rows"]), float(stored["seconds"]))
-    except (OSError, ValueError, KeyError, TypeError):  # not there, or cut off: compute it again
+        return Outcome(cell, tuple(dict(row) for row in stored["rows"]), float(stored["seconds"]))
+    except (OSError, ValueError, KeyError, TypeError):  # not there, or broken: compute it again
         return None
 
 
-def _keep(outcome: Outcome, setting: Setting, folder: Path) -> None:
+def _keep(outcome: Outcome, setting: Setting, folder: Path) -> Outcome:
+    """The outcome, written to its file; where that cannot be, with a word about it."""
     file = outcome.cell.file(folder, setting)
-    file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}")
     document = {"cell": outcome.cell.name, "seconds": outcome.seconds, "rows": outcome.rows}
-    part.write_text(json.dumps(document), encoding="utf-8")
-    part.replace(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(document), encoding="utf-8")
+        part.replace(file)
+    except OSError as problem:
+        return replace(outcome, problem=f"measured, but not kept for another run: {explained(problem)}")
+    return outcome
 
 
 def _computed(cells: Sequence[Cell], setting: Setting, workers: int) -> Iterator[Outcome]:
@@ -132,6 +135,8 @@ def explained(problem: Exception) -> str:
             return str(problem)
         case ModuleNotFoundError():
             return f"the package {problem.name!r} is missing; `ginnacer doctor` tells how to install it"
+        case OSError(strerror=str(reason)):
+            return f"{problem.filename}: {reason}" if problem.filename else reason
         case MemoryError():
             return "out of memory; try -j 1 or a machine with more memory"
         case _:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ginnacer_verify.lab.cells import Outcome, Row, run_cells
+from ginnacer_verify.lab.cells import Outcome, Row, explained, run_cells
 from ginnacer_verify.lab.experiment import Experiment, Table, experiment
 from ginnacer_verify.lab.setting import Setting
 
@@ -41,18 +41,26 @@ def run(names: Sequence[str], setting: Setting, folder: Path, workers: int, done
 
 
 def _report(each: Experiment, outcomes: Sequence[Outcome], setting: Setting, folder: Path) -> Report:
-    from ginnacer_verify.lab import plots
+    """What cannot be drawn or written is a problem of this experiment alone."""
+    from ginnacer_verify.lab.plots import save
 
     rows = tuple(row for outcome in outcomes for row in outcome.rows)
     problems = tuple(f"{outcome.cell.name}: {outcome.problem}" for outcome in outcomes if outcome.problem)
     seconds = sum(outcome.seconds for outcome in outcomes)
-    file = folder / f"{each.name}.csv"
-    file.write_text(as_csv(each.name, rows, setting), encoding="utf-8")
-    if not rows:
-        return Report(each, (), {}, (), problems, seconds, (file,))
-    figures = {stem: plots.save(figure, folder, stem) for stem, figure in each.figures(rows).items()}
-    files = [folder / f"{stem}.{kind}" for stem in figures for kind in ("png", "pdf")]
-    return Report(each, rows, figures, tuple(each.tables(rows)), problems, seconds, (file, *files))
+    tables: tuple[Table, ...] = ()
+    figures: dict[str, bytes] = {}
+    files: list[Path] = []
+    try:
+        tables = tuple(each.tables(rows)) if rows else ()
+        file = folder / f"{each.name}.csv"
+        file.write_text(as_csv(each.name, rows, setting), encoding="utf-8")
+        files.append(file)
+        for stem, figure in each.figures(rows).items() if rows else ():
+            figures[stem] = save(figure, folder, stem)
+            files += [folder / f"{stem}.{kind}" for kind in ("png", "pdf")]
+    except Exception as problem:
+        problems = (*problems, f"{each.name}: {explained(problem)}")
+    return Report(each, rows, figures, tables, problems, seconds, tuple(files))
 
 
 def as_csv(name: str, rows: Sequence[Row], setting: Setting) -> str:

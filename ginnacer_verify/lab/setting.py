@@ -44,7 +44,8 @@ class Setting:
         own: Path | None = None,
     ) -> "Setting":
         """The paper's numbers, or smaller ones and no Visual Wake Words with `quick`."""
-        chosen = tuple(networks.split(",")) if networks else (*OWN, *PUBLIC) if quick else NETWORKS
+        usual = (*OWN, *PUBLIC) if quick else NETWORKS
+        chosen = usual if networks is None else tuple(dict.fromkeys(networks.split(",")))
         unknown = [name for name in chosen if name not in NETWORKS]
         if unknown:
             raise InputError(f"there is no network {unknown[0]!r}; choose of {', '.join(NETWORKS)}")
