@@ -113,7 +113,7 @@ def _figure(rows: Sequence[Row]) -> "Figure":
         axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.xaxis.set_minor_formatter(NullFormatter())
-        axis.set_ylabel(f"largest margin at distance {rows[0]['distance']:g} (output units)", fontsize="small")
+        axis.set_ylabel(f"largest margin at {rows[0]['distance']:g} (output units)")
         axis.axvline(_total(some), color="#999999", linestyle=":", linewidth=1, label="ReLUs of the network")
     legend(figure, axes, fontsize="small")
     return figure

@@ -69,7 +69,7 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
         axis.plot(x, lower, color=style.colour, linestyle=style.line, linewidth=1.2, label=style.label)
         axis.plot(x, upper, color=style.colour, linestyle=style.line, linewidth=1.2)
     wide.set(title="Global abstractions, zoomed out", xlabel="input x")
-    wide.set_ylabel("output y and its bounds (linear within ±10, logarithmic beyond)", fontsize="small")
+    wide.set_ylabel("output y and its bounds (logarithmic beyond ±10)")
     near.set(title="Around the centroid x = 2, zoomed in", xlabel="input x", ylabel="output y and its bounds")
     wide.set_yscale("symlog", linthresh=10)
     values = [row["lower"] for row in rows if row["method"] == "original" and row["view"] == "near"]

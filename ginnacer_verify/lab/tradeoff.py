@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HIDDEN = {"pade": 2, "digits": 4, "advisory": 4, "acasxu": 6, "mnistfc": 6, "toyadmos": 9, "vww": 16}
+MANY = 9
+"""Legends with more lines stand beside their panel."""
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -57,7 +59,8 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
             line(axis, style, [row["distance"] for row in own], floored([row["largest"] for row in own]))
         axis.set(xscale="log", yscale="log", title=TITLES[network], ylim=(FLOOR / 3, None))
         axis.set(xlabel="distance from the centroid (L-infinity, input units)", ylabel="largest margin (output units)")
-        axis.legend(fontsize="x-small", frameon=False, ncols=1 + len(by_first) // 10)
+        beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(by_first) > MANY else {}
+        axis.legend(fontsize="x-small", frameon=False, **beside)
     return {"tradeoff": figure}
 
 

@@ -7,6 +7,7 @@ with a matrix has not. This is that reading; `fastlin.fastlin_with_intervals` is
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 from ginnacer_verify.bounds import TINY, Lines, absolute, gamma, interval_bounds, relu_lines
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.network import Array, Layer, Network
+from ginnacer_verify.network import Array, Layer, Network, Weight
 from ginnacer_verify.rivals.rival import Ends, evaluate
 
 
@@ -37,15 +38,20 @@ class LayerwiseLines:
 
     def _bounds(self, batch: Array) -> Ends:
         middle, radius = batch, np.zeros_like(batch)
-        for layer, lines in zip(self.network.layers, self.lines, strict=False):
-            middle, radius = _through(layer, middle, radius)
+        *hidden, last = zip(self.network.layers, self._sizes, strict=True)
+        for (layer, size), lines in zip(hidden, self.lines, strict=True):
+            middle, radius = _through(layer, size, middle, radius)
             # relu(y) lies in slope y + [0, intercept]; 8 roundings of numbers no larger than these sums
             radius = lines.upper_slope * radius + lines.intercept / 2
             middle = lines.upper_slope * middle + lines.intercept / 2
             radius = radius + gamma(8) * (np.abs(middle) + radius + lines.intercept) + TINY
-        middle, radius = _through(self.network.layers[-1], middle, radius)
+        middle, radius = _through(*last, middle, radius)
         room = gamma(4) * (np.abs(middle) + radius)
         return middle - radius - room, middle + radius + room
+
+    @cached_property
+    def _sizes(self) -> list[Weight]:
+        return [absolute(layer.weight) for layer in self.network.layers]
 
     def margin(self, x: ArrayLike) -> Array:
         lower, upper = self(x)
@@ -62,9 +68,8 @@ def layerwise_lines(network: Network, box: Box) -> LayerwiseLines:
         return LayerwiseLines(network, box, tuple(relu_lines(*ends, parallel=True) for ends in ranges))
 
 
-def _through(layer: Layer, middle: Array, radius: Array) -> Ends:
-    """An affine layer on intervals, one per row; the radius covers the rounding of these sums."""
-    size = absolute(layer.weight)
+def _through(layer: Layer, size: Weight, middle: Array, radius: Array) -> Ends:
+    """An affine layer with weights of the given size, on intervals, one per row; the radius covers its rounding."""
     own = (layer.weight @ middle.T).T + layer.bias
     reach = (size @ (np.abs(middle) + radius).T).T + np.abs(layer.bias)
     spread = (size @ radius.T).T
