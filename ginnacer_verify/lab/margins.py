@@ -98,7 +98,9 @@ EXPERIMENT = Experiment(
     'Section "Over-Approximation Comparison"',
     "The largest margin (upper minus lower bound) of any output over random inputs on the surface of a cube around the "
     "centroid. Global abstractions have the same number of ReLUs per layer and are built once; local ones are built "
-    "anew for each distance. Margins below 1e-13 are drawn there: they are exactly 0 or rounding errors.",
+    "anew for each distance. Margins below 1e-13 are drawn there: they are exactly 0 or rounding errors. Broken lines "
+    "are other readings of a rival: Network Abstractions that sum maxima instead of taking the maximum of sums, and "
+    "FastLin whose ReLUs have their ranges from intervals, with and without substitution.",
     cells,
     figures,
     tables,

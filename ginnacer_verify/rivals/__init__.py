@@ -6,6 +6,7 @@
                 Network Verification", CAV 2020
     fastlin     FastLin: L. Weng et al., "Towards Fast Computation of Certified Robustness for ReLU Networks", ICML
                 2018; and CROWN, which differs in the slope of one line
+    layerwise   FastLin's lines without substitution, as the GINNACER paper may mean them
     lirpa       FastLin, CROWN and alpha-CROWN of the library auto_LiRPA
     loop        the abstraction-refinement loop of this project on each of them
 

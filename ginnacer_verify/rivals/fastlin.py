@@ -2,8 +2,8 @@
 
 The lines of a ReLU need bounds of its input, which come from the same method, layer by layer. `crown` takes CROWN's
 lower lines (Zhang et al. 2018) instead. Departs from the authors': nowhere; our verifier's `linear_bounds` are tighter,
-because they are intersected with intervals. `fastlin_with_intervals` is the variant that the GINNACER paper describes:
-there the bounds of the ReLUs' inputs come from plain interval propagation.
+because they are intersected with intervals. In `fastlin_with_intervals` the bounds of the ReLUs' inputs come from plain
+interval propagation, as in the GINNACER paper; `layerwise` is another reading of that paper.
 """
 
 from collections.abc import Callable
