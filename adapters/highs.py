@@ -31,6 +31,7 @@ OPTIONS = {
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
 }
+ANSWERED = {"kOptimal", "kInfeasible", "kTimeLimit"}
 Phases = dict[int, bool]
 """The units of a leaf whose phase is decided, by number: True is active."""
 
@@ -120,6 +121,13 @@ class _Program:
             if self.fixed.get(number) != leaf.get(number):
                 self._fix(self.units[number], leaf.get(number))
         self.fixed = leaf
+        status = self._solve(deadline)
+        if status not in ANSWERED:  # the basis of another leaf can lead it astray
+            self.model.clearSolver()
+            status = self._solve(deadline)
+        return status
+
+    def _solve(self, deadline: Deadline) -> str:
         status, before = "kTimeLimit", 0.0
         while status == "kTimeLimit" and not deadline.passed:
             self.model.setOptionValue("time_limit", before + deadline.left)

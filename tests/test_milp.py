@@ -122,6 +122,24 @@ def test_a_solver_that_claims_too_much_is_not_believed(monkeypatch: pytest.Monke
     assert isinstance(backend.solve(relational.query(), timeout=5), Unknown)
 
 
+@pytest.mark.parametrize("seed", OPEN[:5])
+def test_a_leaf_without_an_answer_is_solved_from_scratch(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS answers kNotset now and then when it starts from the basis of another leaf."""
+    solve, calls = _Program._solve, list[str]()
+
+    def sometimes(program: _Program, deadline: Deadline) -> str:
+        calls.append(solve(program, deadline))
+        return "kNotset" if len(calls) % 2 else calls[-1]
+
+    for relational in relationals(seed):
+        query = relational.query(exact(relational))
+        expected = HighsBackend().solve(query, timeout=20)
+        with monkeypatch.context() as patched:
+            patched.setattr(_Program, "_solve", sometimes)
+            assert type(HighsBackend().solve(query, timeout=20)) is type(expected)
+    assert calls
+
+
 def test_the_excess_is_the_objective() -> None:
     relational = relationals(OPEN[0])[0]
     first = next(iter(milp_blocks(relational.query())))
