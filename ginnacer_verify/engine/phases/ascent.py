@@ -30,7 +30,8 @@ CLIMB = Entry(
     "climb",
     "long long* long* long* long long long single* single* single* single* single* single* single* "
     "long long single* single* byte* single* long single single single single single "
-    "long single* single* single* single* single* single* single* single* byte* single* single* single* long* byte*",
+    "long single* single* single* single* single* single* single* single* byte* single* single* single* long* byte* "
+    "byte*",
     (HOME,),
 )
 """The compiled ascent; its arguments are those of `kernel.climb`."""
@@ -38,13 +39,16 @@ CLIMB = Entry(
 
 @dataclass(frozen=True, eq=False)
 class Climbed:
-    """Per row: the best bound, its multipliers, the neuron whose decision promises most (`gain`), and the corner."""
+    """Per row: the best bound, its multipliers, the neuron whose decision promises most (`gain`), and the corner.
+
+    Of a flat row (`kernel.climb_block`) the multipliers are the last ones, to go on from."""
 
     bound: Single
     multipliers: Single
     neuron: NDArray[np.int64]
     gain: Single
     corner: NDArray[np.bool_]
+    flat: NDArray[np.bool_]
 
 
 def ascend(reduced: Reduced, weight: Single, bias: Single, phase: Phases, start: Single, steps: int) -> Climbed:
@@ -52,12 +56,12 @@ def ascend(reduced: Reduced, weight: Single, bias: Single, phase: Phases, start:
     rows, inputs, neurons, widest = len(bias), reduced.box.inputs, reduced.neurons, int(reduced.sizes.max())
     memory = [np.empty((BLOCK, columns), np.float32) for columns in (*[neurons] * 4, inputs, widest, widest, 1)]
     bound, gain, neuron = np.empty(rows, np.float32), np.empty(rows, np.float32), np.empty(rows, np.int64)
-    best, corner = np.empty_like(start), np.empty((rows, inputs), np.int8)
+    best, corner, flat = np.empty_like(start), np.empty((rows, inputs), np.int8), np.empty(rows, np.int8)
     CLIMB(
         *(len(reduced.layers), reduced.sizes, reduced.ends, reduced.starts, len(reduced.down), neurons, widest),
         *(reduced.down, reduced.up, reduced.bias, reduced.slope, reduced.intercept, reduced.middle, reduced.radius),
         *(rows, weight.shape[1], np.ascontiguousarray(weight), bias, phase, start),
         *(steps, RATE, SHORTER, FLOOR, FIRST, SECOND),
-        *(BLOCK, *memory, np.empty(BLOCK, np.int8), bound, best, gain, neuron, corner),
+        *(BLOCK, *memory, np.empty(BLOCK, np.int8), bound, best, gain, neuron, corner, flat),
     )
-    return Climbed(bound, best, neuron, gain, corner.view(np.bool_))
+    return Climbed(bound, best, neuron, gain, corner.view(np.bool_), flat.view(np.bool_))

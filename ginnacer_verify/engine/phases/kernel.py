@@ -152,8 +152,12 @@ def mean_size(values):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def climb_block(network, given, memory, bound, best, gain, neuron, corner):  # type: ignore[no-untyped-def]
-    """`climb` for rows that fit into the cache together with all that belongs to them."""
+def climb_block(network, given, memory, bound, best, gain, neuron, corner, flat):  # type: ignore[no-untyped-def]
+    """`climb` for rows that fit into the cache together with all that belongs to them.
+
+    A row is flat when its bound is not above 0 and no decision promises anything where it is best: its lines give
+    nothing away there, but its decisions may contradict each other, which the last multipliers have begun to show.
+    Then these are kept."""
     sizes, ends, starts, down, up, bias, slope, intercept, middle, radius = network
     weight, constant, phase, steps, rate, shorter, least_rate, keep, hold = given
     multipliers, mean, square, used, plane, x, y, value, improved = memory
@@ -179,6 +183,11 @@ def climb_block(network, given, memory, bound, best, gain, neuron, corner):  # t
                 bound[row], gain[row] = value[row], ZERO
                 for i in range(len(slope)):
                     best[row, i] = multipliers[row, i]
+        for row in range(rows):
+            flat[row] = step == steps and bound[row] <= ZERO and gain[row] == ZERO and not improved[row]
+            if flat[row]:
+                for i in range(len(slope)):
+                    best[row, i] = multipliers[row, i]
         first, second = first * keep, second * hold
         early, late = ONE / (ONE - first), ONE / (ONE - second)
         for k in range(layers):
@@ -187,7 +196,7 @@ def climb_block(network, given, memory, bound, best, gain, neuron, corner):  # t
             for row in range(rows):
                 known = (y[row], used[row, at], phase[row, at], multipliers[row, at])
                 above(*known, slope[at], intercept[at], bias[at], x[row])
-                if improved[row]:
+                if improved[row] or flat[row]:
                     gain[row], neuron[row] = best_decision(*known, intercept[at], gain[row], neuron[row], ends[k])
                 if step < steps:
                     floor = least_rate * mean_size(weight[row])
@@ -198,7 +207,7 @@ def climb_block(network, given, memory, bound, best, gain, neuron, corner):  # t
 def climb(  # type: ignore[no-untyped-def]
     layers, sizes, ends, starts, parameters, neurons, widest, down, up, bias, slope, intercept, middle, radius,
     rows, wanted, weight, constant, phase, start, steps, rate, shorter, least_rate, keep, hold,
-    block, multipliers, mean, square, used, plane, x, y, value, improved, bound, best, gain, neuron, corner,
+    block, multipliers, mean, square, used, plane, x, y, value, improved, bound, best, gain, neuron, corner, flat,
 ):  # fmt: skip
     """Improve the multipliers of all rows `steps` times, `block` rows after the other.
 
@@ -217,7 +226,7 @@ def climb(  # type: ignore[no-untyped-def]
     plane, corner = carray(plane, (block, inputs)), carray(corner, (rows, inputs))
     x, y = carray(x, (block, widest)), carray(y, (block, widest))
     value, improved, bound = carray(value, (block,)), carray(improved, (block,)), carray(bound, (rows,))
-    gain, neuron = carray(gain, (rows,)), carray(neuron, (rows,))
+    gain, neuron, flat = carray(gain, (rows,)), carray(neuron, (rows,)), carray(flat, (rows,))
     for at in range(0, rows, block):
         to = min(rows, at + block)
         for row in range(to - at):
@@ -228,5 +237,6 @@ def climb(  # type: ignore[no-untyped-def]
         network = (sizes, ends, starts, down, up, bias, slope, intercept, middle, radius)
         given = (weight[at:to], constant[at:to], phase[at:to], steps, rate, shorter, least_rate, keep, hold)
         memory = (multipliers, mean, square, used, plane, x, y, value, improved)
-        climb_block(network, given, memory, bound[at:to], best[at:to], gain[at:to], neuron[at:to], corner[at:to])
+        found = (bound[at:to], best[at:to], gain[at:to], neuron[at:to], corner[at:to], flat[at:to])
+        climb_block(network, given, memory, *found)
     return 0

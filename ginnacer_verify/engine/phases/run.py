@@ -36,7 +36,7 @@ class Effort:
 
 EFFORTS = (Effort(0, 8), Effort(32, 60), Effort(128, 60))
 """For a box, one after the other."""
-HALVED = Effort(16, 20)
+HALVED = Effort(16, 60)
 """For a region that was halved."""
 STEPS_ROWS = 20
 """How often the multipliers of a row of the property are improved at the root of its tree."""
