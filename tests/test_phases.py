@@ -100,6 +100,30 @@ def test_the_ascent_agrees_with_the_rigorous_bound_and_never_loses(seed: int) ->
         before = found.bound
 
 
+@pytest.mark.parametrize("seed", [6, 80, 114, 120, 139])
+def test_a_region_whose_decisions_contradict_each_other_is_closed_behind_a_dead_output(seed: int) -> None:
+    """A neuron that is never inactive is decided to be so: what depends on it alone is a constant below 0 there."""
+    random = np.random.default_rng(seed)
+    network, box = random_network(random, (3, 8, 7, 2)), box_of([-1.0] * 3, [1.0] * 3)
+    reduced = reduced_network(network, box)
+    inputs = box.sample(random, 300)
+    values = np.array([list(network.pre_activations(x))[1] for x in inputs])[:, reduced.kept[1]]
+    never_inactive = (reduced.phase[reduced.ends[1] :] == UNDECIDED) & (values.min(axis=0) > 0.05)
+    phase = reduced.phase.copy()
+    phase[reduced.ends[1] :][never_inactive] = INACTIVE
+    trees = Trees(
+        reduced,
+        Wanted(never_inactive[None].astype(np.float64), np.array([-0.1]), np.zeros(1, dtype=np.intp), 1),
+        phase,
+        POOL,
+        LONG,
+        steps=20,
+    )
+    for _ in range(60):
+        trees.grow(4, 5, 64)
+    assert trees.reached.all()
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_many_steps_reach_the_linear_program(seed: int) -> None:
     """With nothing decided the best multipliers give the optimum of the triangle relaxation: gradients are right."""
