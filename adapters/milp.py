@@ -11,7 +11,7 @@ import numpy as np
 
 from ginnacer_verify.child import Child, out_of_time, serve
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.emit.milp import excess_column, milp_blocks
+from ginnacer_verify.emit.milp import excess_column, milp_blocks, without_small
 from ginnacer_verify.network import read_only
 from ginnacer_verify.query import TOLERANCE, Answer, Query, Sat, Unknown, Unsat
 
@@ -21,12 +21,15 @@ ANSWERS: dict[str, Answer] = {
     "kMemoryLimit": Unknown("HiGHS ran out of memory: try --refine bisect"),
 }
 SOLVED = {"kOptimal", "kSolutionLimit"}
+SMALLEST = 1e-12
+"""HiGHS takes a coefficient that is not larger for 0, and cannot be told otherwise; unasked, already one of 1e-9."""
 OPTIONS = {
     "output_flag": False,
     "threads": 1,
     "primal_feasibility_tolerance": TOLERANCE,
     "dual_feasibility_tolerance": TOLERANCE,
     "mip_feasibility_tolerance": TOLERANCE,
+    "small_matrix_value": SMALLEST,
     "mip_max_improving_sols": 1,  # any solution is a witness: the loop does not need the best one
 }
 
@@ -67,7 +70,7 @@ def run(query: Query, seconds: float) -> dict[str, Any]:
     for option, value in OPTIONS.items():
         model.setOptionValue(option, value)
     nothing = np.zeros(0, dtype=np.int32)
-    for block in milp_blocks(query):
+    for block in without_small(milp_blocks(query), SMALLEST):
         first, count = model.getNumCol(), len(block.lower)
         model.addCols(count, np.zeros(count), block.lower, block.upper, 0, nothing, nothing, np.zeros(0))
         for column in np.flatnonzero(block.integer):

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from ginnacer_verify.adapters.highs import HighsBackend, _Program
 from ginnacer_verify.adapters.milp import ANSWERS, MilpBackend
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.emit.milp import excess_column, milp_blocks, to_mps
+from ginnacer_verify.emit.milp import excess_column, milp_blocks, to_mps, without_small
 from ginnacer_verify.network import Array, Network
 from ginnacer_verify.parts import Bounded, Part, parts
 from ginnacer_verify.query import Sat, Unknown, Unsat
@@ -202,6 +202,23 @@ def test_both_phases_hold_what_lies_between_them(active: bool, x: float) -> None
     inside = (program.lower <= columns) & (columns <= program.upper)
     held = (program.row_lower <= rows) & (rows <= program.row_upper)
     assert (inside.all() and held.all()) == (x >= 0 if active else x <= 0)
+
+
+def test_no_solution_is_lost_with_small_coefficients() -> None:
+    """Whatever satisfies the blocks satisfies them without their small coefficients, of which nothing is left."""
+    random, entries = np.random.default_rng(0), [0, 0]
+    for relational in (r for seed in OPEN for r in relationals(seed)):
+        blocks = list(milp_blocks(relational.query(exact(relational))))
+        fewer = list(without_small(blocks, 0.7))
+        columns = np.concatenate([random.uniform(block.lower, block.upper) for block in blocks])
+        for block, other in zip(blocks, fewer, strict=True):
+            assert not (np.abs(other.rows.data) <= 0.7).any()
+            change = (block.rows - other.rows) @ columns[: block.rows.shape[1]]
+            with np.errstate(invalid="ignore"):  # an end that is infinite stays so
+                moved = np.fmax(other.row_upper - block.row_upper, block.row_lower - other.row_lower)
+            assert not (np.abs(change) > moved + 1e-12).any()
+            entries = [entries[0] + block.rows.nnz, entries[1] + other.rows.nnz]
+    assert 0 < entries[1] < entries[0]
 
 
 def test_only_infeasible_is_unsat() -> None:

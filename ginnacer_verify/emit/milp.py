@@ -5,8 +5,8 @@ solution), then for each kept subset its own columns. Programs come in blocks th
 block only mentions columns of itself and of the blocks before it.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -166,6 +166,21 @@ def milp_blocks(query: Query) -> Iterator[Block]:
         yield from parts
         columns += sum(len(part.lower) for part in parts)
         rows += sum(len(part.row_lower) for part in parts)
+
+
+def without_small(blocks: Iterable[Block], smallest: float) -> Iterator[Block]:
+    """The blocks without coefficients up to `smallest`, which solvers take for zeros.
+
+    What these can add to a row moves its ends outwards, so that no solution is lost."""
+    largest = np.zeros(0)
+    for block in blocks:
+        largest = np.append(largest, np.maximum(np.abs(block.lower), np.abs(block.upper)))
+        rows, small = block.rows, np.abs(block.rows.data) <= smallest
+        lost = np.where(small, np.abs(rows.data) * largest[rows.indices], 0.0)
+        moved = csr_array((lost, rows.indices, rows.indptr), rows.shape).sum(axis=1)
+        kept = csr_array((np.where(small, 0.0, rows.data), rows.indices, rows.indptr), rows.shape, copy=True)
+        kept.eliminate_zeros()
+        yield replace(block, rows=kept, row_lower=block.row_lower - moved, row_upper=block.row_upper + moved)
 
 
 def to_mps(query: Query, name: str = "ginnacer") -> str:
