@@ -84,6 +84,26 @@ def test_other_source_has_another_name(folder: Path) -> None:
     assert machine_code._name(entry("total")) != first
 
 
+def test_changes_of_called_functions_are_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of those in other files, which numba's own cache does not look at."""
+    inner, outer = folder.parent / "inner.py", folder.parent / "outer.py"
+    outer.write_text(
+        "from ginnacer_verify.engine.memory import compiled\nfrom inner import number\n"
+        "@compiled\ndef twice(x):\n    return 2 * number(x)\n\ndef entry(x):\n    return twice(x)\n"
+    )
+    found = []
+    for text in ("x", "x + 10"):
+        inner.write_text(
+            f"from ginnacer_verify.engine.memory import compiled\n@compiled\ndef number(x):\n    return {text}\n"
+        )
+        for module in ("inner", "outer"):
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        machine_code._name.cache_clear()
+        machine_code._function.cache_clear()
+        found.append(Entry("outer", "entry", "long", ("outer", "inner"))(1))
+    assert found == [2, 22]
+
+
 def test_code_that_allocates_is_not_kept(folder: Path) -> None:
     assert entry("allocates")(2, np.ones(2)) == 4
     assert not folder.exists()

@@ -41,8 +41,10 @@ class Memory(NamedTuple):
 
 
 def compiled(function: Any) -> Any:
-    """Compiled for the types it is first called with; the global interpreter lock is let go of."""
-    return njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")(function)
+    """Compiled for the types it is first called with; the global interpreter lock is let go of.
+
+    Not kept by numba: its cache sees changes of a function's own file only, not of what it calls in others."""
+    return njit(nogil=True, fastmath={"contract"}, error_model="numpy")(function)
 
 
 @compiled
