@@ -22,7 +22,11 @@ NEGLIGIBLE = 1e-12
 CHUNK = 256
 """So many rows are substituted back together: between two chunks the deadline is looked at."""
 TINY = 1e-290
-"""Far above what underflow can lose in any sum of ours, far below anything that decides a property."""
+"""Far above what underflow can lose in any sum of values, far below anything that decides a property."""
+UNDERFLOW = 2.0**-1070
+"""Above what underflow can lose in one product. A lost coefficient costs as much times the value it belongs to."""
+HUGE = 1e300
+"""Values beyond this count as overflowing: differences and products of a few of them may be infinite."""
 
 
 def gamma(terms: int) -> float:
@@ -54,7 +58,7 @@ class Bounds:
 
     @property
     def is_finite(self) -> bool:
-        return all(np.isfinite(ends).all() for ends in (*self.lower, *self.upper))
+        return all(bool((np.abs(ends) < HUGE).all()) for ends in (*self.lower, *self.upper))
 
     @property
     def unstable(self) -> int:
@@ -128,10 +132,22 @@ def interval_bounds(layers: Sequence[Layer], box: Box) -> Bounds:
 
 def magnitudes(layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]]) -> list[Array]:
     """|W| |x| + |b| per layer at the largest |x| that the bounds allow: the scale of its rounding errors."""
-    largest = [np.maximum(np.abs(box.lower), np.abs(box.upper))] + [np.maximum(upper, 0.0) for _, upper in found]
     return [
-        np.asarray(absolute(layer.weight) @ x) + np.abs(layer.bias) for layer, x in zip(layers, largest, strict=False)
+        np.asarray(absolute(layer.weight) @ x) + np.abs(layer.bias)
+        for layer, x in zip(layers, _largest(box, found), strict=False)
     ]
+
+
+def lost(layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]], scale: Sequence[Array]) -> float:
+    """What underflow can take from a function that is substituted back through the layers: in each of them that many
+    products per coefficient of a value x, and some per coefficient of a value y, whose scale is given."""
+    parts = zip(layers, _largest(box, found), scale, strict=False)
+    return UNDERFLOW * sum((layer.outputs + 4.0) * float(1.0 + x.sum() + y.sum()) for layer, x, y in parts)
+
+
+def _largest(box: Box, found: Sequence[tuple[Array, Array]]) -> list[Array]:
+    """The largest |x| that enters each layer."""
+    return [np.maximum(np.abs(box.lower), np.abs(box.upper)), *(np.maximum(upper, 0.0) for _, upper in found)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +221,8 @@ def planes(
 ) -> Form:
     """Functions of the inputs below `rows @ y` on the box, for the pre-activations y of the last of `layers`."""
     *scale, last = magnitudes(layers, box, found)
-    form = Form(rows, np.zeros(len(rows)), np.zeros(len(rows))).through_layer(layers[-1], last, 6 + 2 * len(layers))
+    error = np.full(len(rows), lost(layers, box, found, (*scale, last)))
+    form = Form(rows, np.zeros(len(rows)), error).through_layer(layers[-1], last, 6 + 2 * len(layers))
     lines = [relu_lines(*ends, parallel=parallel) for ends in found]
     return to_inputs(form, layers[:-1], lines, found, scale)
 

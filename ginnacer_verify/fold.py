@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ginnacer_verify.bounds import Bounds, absolute, gamma
+from ginnacer_verify.bounds import UNDERFLOW, Bounds, absolute, gamma
 from ginnacer_verify.box import Box
 from ginnacer_verify.network import Array, Layer, Network, read_only, then
 from ginnacer_verify.properties.property import Disjunct
@@ -33,7 +33,8 @@ def fold_error(network: Network, disjuncts: Sequence[Disjunct], largest: Array) 
     offset = np.abs(np.concatenate([disjunct.outputs.offset for disjunct in disjuncts]))
     last = network.layers[-1]
     size = matrix @ (absolute(last.weight) @ largest + np.abs(last.bias)) + offset
-    return read_only(gamma(2 * network.outputs + 4) * size)
+    lost = UNDERFLOW * network.outputs * (1.0 + largest.sum())
+    return read_only(gamma(2 * network.outputs + 4) * size + lost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +46,15 @@ class Affine:
     error: Array
     size: Array
 
-    def then(self, layer: Layer) -> "Affine":
-        """The layer applied to it, with the rounding of that."""
+    def then(self, layer: Layer, reach: float) -> "Affine":
+        """The layer applied to it, with the rounding of that; the |z| add up to at most `reach`."""
         weight = absolute(layer.weight)
         size = weight @ self.size + np.abs(layer.bias)
+        lost = UNDERFLOW * (layer.inputs + 4) * (1.0 + reach)
         return Affine(
             np.asarray(layer.weight @ self.matrix),
             layer.weight @ self.offset + layer.bias,
-            np.asarray(weight @ self.error + gamma(layer.inputs + 4) * size),
+            np.asarray(weight @ self.error + gamma(layer.inputs + 4) * size + lost),
             np.asarray(size),
         )
 
@@ -76,8 +78,10 @@ class Expressions:
         varying = np.asarray(box.varying, dtype=np.intp)
         width = len(varying) + sum(len(neurons) for neurons in unstable)
         entering, leaving, first = [_inputs(box, varying, width)], [], len(varying)
+        reach = float(entering[0].size[varying].sum())
+        reach += sum(float(bounds.upper[number][neurons].sum()) for number, neurons in enumerate(unstable))
         for number, layer in enumerate(layers):
-            leaving.append(entering[-1].then(layer))
+            leaving.append(entering[-1].then(layer, reach))
             if number < len(unstable):
                 entering.append(_relu(leaving[-1], bounds, number, first))
                 first += len(unstable[number])

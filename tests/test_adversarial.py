@@ -156,3 +156,34 @@ def test_small_values_and_narrow_boxes(way: str, factor: float, narrow: float) -
         lowest = float(least(network, one_disjunct(box, [[1.0]], [0.0]).disjuncts[0]))
         prop = one_disjunct(box, [[1.0]], [lowest + 0.01 * (float(values.max()) - lowest)])
         check(Case(f"{factor} {narrow} {seed}", network, prop, "sat"), way)
+
+
+Pair = tuple[float, float]
+EXTREMES: dict[str, tuple[list[Pair], Pair, Pair]] = {
+    "an interval as wide as float64": ([(1e308, 0.0), (-1e-308, 0.25)], (-1.0, 1.0), (1.0, 0.0)),
+    "values that vanish and come back": ([(1e-300, 0.0), (1e300, 0.0), (-1e30, 0.5)], (0.0, 1e-30), (1.0, 0.0)),
+    "weights that vanish and come back": (
+        [(1e-200, 0.0), (1e-200, 0.0), (1e200, 0.0), (-1e200, 0.5)],
+        (-1.0, 1.0),
+        (1.0, 0.0),
+    ),
+    "a product of weights that vanishes": ([(1e-200, 0.0), (-1e-200, 5e-102)], (0.0, 1e299), (1.0, 0.0)),
+    "the same, unstable": ([(1e-200, 0.0), (-1e-200, 5e-102)], (-1e299, 1e299), (1.0, 0.0)),
+    "a row of the property that vanishes": ([(1.0, 0.0), (1e-200, 0.0)], (0.0, 1e250), (-1e-200, -1e-160)),
+    "weights that solvers take for 0": ([(1.0, 0.0), (-1e-10, 100.0)], (0.0, 1e13), (1.0, 0.0)),
+    "the same, in front of a ReLU": ([(1e-10, 0.0), (-1.0, 0.5)], (-1e10, 1e10), (1.0, 0.0)),
+    "the same, a million times smaller": ([(1e-16, 0.0), (-1.0, 0.5)], (-1e16, 1e16), (1.0, 0.0)),
+}
+"""Chains of single neurons as (weight, bias), the input's interval, and the unsafe row as (coefficient, offset)."""
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+@pytest.mark.parametrize("way", WAYS)
+def test_numbers_at_the_ends_of_float64(way: str, name: str) -> None:
+    """What underflows in a bound is not nothing, and what overflows is no bound. Each of these is reachable."""
+    layers, (lower, upper), (coefficient, offset) = EXTREMES[name]
+    network = Network.from_arrays(*(([[weight]], [bias]) for weight, bias in layers))
+    prop = one_disjunct(Box(np.array([lower]), np.array([upper])), [[coefficient]], [offset])
+    assert is_sat(network, prop)
+    with np.errstate(all="ignore"):
+        check(Case(name, replace(network, dtype=np.dtype(np.float64)), prop, "sat"), way)

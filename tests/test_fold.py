@@ -45,7 +45,7 @@ def test_the_error_covers_the_rounding_of_composed_layers(seed: int) -> None:
     form, x = Affine(np.eye(2), np.zeros(2), np.zeros(2), np.ones(2)), box.sample(np.random.default_rng(seed), 1)[0]
     truth, rounded = [Fraction(float(v)) for v in x], False
     for layer in network.layers:
-        form, truth = form.then(layer), exact(layer, truth)
+        form, truth = form.then(layer, 2.0), exact(layer, truth)
         assert not any(off(form, x, truth))
         rounded |= any(off(Affine(form.matrix, form.offset, 0 * form.error, form.size), x, truth))
     assert rounded, "without rounding the test would show nothing"

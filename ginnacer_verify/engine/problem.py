@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ginnacer_verify.bounds import TINY, absolute, gamma
+from ginnacer_verify.bounds import HUGE, TINY, UNDERFLOW, absolute, gamma
 from ginnacer_verify.engine.net import Net
 from ginnacer_verify.fold import fold_error, fold_rows
 from ginnacer_verify.network import Array, Network, dense, read_only
@@ -62,18 +62,26 @@ def _rounding(network: Network, disjunct: Disjunct) -> tuple[Array, Array]:
     `total` bounds the terms of a row after elimination. Each term has passed, in each layer, a sum over that layer
     (composition), a sum over all unstable ReLUs (elimination) and a handful of products; a chain of n roundings moves
     a term by at most gamma(n) of itself (Higham, Accuracy and Stability of Numerical Algorithms, Lemma 3.1). The
-    outputs of a layer are counted for the combination of rows at the end."""
+    outputs of a layer are counted for the combination of rows at the end.
+
+    Underflow takes from each of as many products at most UNDERFLOW times the value whose coefficient it is: one for
+    inputs and constants, a neuron's size for a ReLU. `least`, far above that divided by a unit of rounding, is added to
+    the sizes instead. If any size is HUGE nothing is proved: differences of such values may overflow."""
     layers, relus = fold_rows(network, [disjunct]), network.relus
     size = np.maximum(np.abs(disjunct.box.lower), np.abs(disjunct.box.upper))
     total, roundings, largest, errors = size, 8, [], []
+    least = UNDERFLOW / gamma(1) * (1.0 + len(size))
     for number, layer in enumerate(layers):
         weight = absolute(layer.weight)
         carried = total + size / 2 if number else total
         entering = size
-        size = np.asarray(weight @ size + np.abs(layer.bias)) * (1 + 1e-12)
-        total = np.asarray(weight @ carried + np.abs(layer.bias)) * (1 + 1e-12)
+        size = np.asarray(weight @ size + np.abs(layer.bias)) * (1 + 1e-12) + least
+        total = np.asarray(weight @ carried + np.abs(layer.bias)) * (1 + 1e-12) + least
         roundings += layer.inputs + layer.outputs + relus + 12
         largest.append(size)
-        errors.append(gamma(roundings) * total.max() + TINY)
+        errors.append(gamma(roundings) * total.max(initial=0.0) + TINY)
+        least += UNDERFLOW / gamma(1) * float(size.sum())
     errors[-1] += float(fold_error(network, [disjunct], entering).max(initial=0.0))
+    if not all(bool((sizes < HUGE).all()) for sizes in (*largest, total)):
+        errors = [np.inf] * len(layers)
     return read_only(np.concatenate([*largest[:-1], np.zeros(0)])), read_only(errors)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ginnacer_verify.bounds import Form, Lines, magnitudes, relu_lines, substitute
+from ginnacer_verify.bounds import Form, Lines, lost, magnitudes, relu_lines, substitute
 from ginnacer_verify.box import Box
 from ginnacer_verify.network import Array, Layer, dense
 
@@ -43,6 +43,7 @@ class Reduced:
     phase: Phases
     lines: tuple[Lines, ...]
     scale: tuple[Array, ...]
+    lost: float
     sizes: Integers
     starts: Integers
     down: Single
@@ -64,6 +65,7 @@ class Reduced:
         reduced = tuple(Layer(matrix, layers[j].bias[kept[j]]) for j, matrix in enumerate(matrices))
         ends = tuple((lower[chosen], upper[chosen]) for (lower, upper), chosen in zip(found, kept, strict=True))
         lines = tuple(relu_lines(*pair) for pair in ends)
+        scale = tuple(magnitudes(reduced, box, ends))
         stable = _flat([lower >= 0 for lower, _ in ends]) > 0
         return cls(
             box,
@@ -73,7 +75,8 @@ class Reduced:
             np.cumsum([0] + [len(chosen) for chosen in kept]),
             np.where(stable, STABLE, UNDECIDED).astype(np.int8),
             lines,
-            tuple(magnitudes(reduced, box, ends)),
+            scale,
+            lost(reduced, box, ends, scale),
             np.array([len(chosen) for chosen in columns]),
             np.cumsum([0] + [matrix.size for matrix in matrices])[:-1],
             _flat([matrix.reshape(-1) for matrix in matrices]),
@@ -111,7 +114,7 @@ class Reduced:
             parts = [slice(first, first + AT_ONCE) for first in range(0, len(bias), AT_ONCE)]
             return np.concatenate([self.rigorous(weight[p], bias[p], phase[p], multipliers[p]) for p in parts])
         lines = [self._lines(number, phase, multipliers) for number in range(len(self.layers))]
-        form = Form(weight, bias, np.zeros(len(bias)))
+        form = Form(weight, bias, np.full(len(bias), self.lost))
         return substitute(form, self.layers, lines, self.box, self.found, self.scale)
 
     def _lines(self, number: int, phase: Phases, multipliers: Single) -> Lines:
