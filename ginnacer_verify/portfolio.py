@@ -19,7 +19,7 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.falsify import falsify
 from ginnacer_verify.network import Network
-from ginnacer_verify.parts import Part
+from ginnacer_verify.parts import Part, parts
 from ginnacer_verify.progress import Observer
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.replay import Counterexample, Judge
@@ -96,6 +96,7 @@ def verify(
     the loop, `threads` (default: all cores) is for the native engine."""
     deadline = Deadline.after(timeout)
     choice = choose(network, prop, engine)
+    parts(prop)  # refuses boxes without ends
     threads = threads or os.cpu_count() or 1
     tell = observe and (lambda moment: observe(replace(moment, rule=choice.rule)))
 

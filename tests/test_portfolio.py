@@ -8,7 +8,7 @@ import pytest
 from cases import BY_HAND, Case, box_of, one_disjunct
 from scipy.sparse import csr_array
 
-from ginnacer_verify.errors import InputError
+from ginnacer_verify.errors import InputError, UnsupportedProperty
 from ginnacer_verify.loading import load
 from ginnacer_verify.network import Layer, Network
 from ginnacer_verify.portfolio import choose, verify
@@ -29,6 +29,13 @@ def listed(*names: str) -> list[tuple[str, str, str, str]]:
             rows = list(csv.DictReader(file))
         found += [(name, row["onnx"], row["vnnlib"], row["expected"]) for row in rows if row["onnx"] not in SLOW]
     return found
+
+
+@pytest.mark.parametrize("engine", ["boxes", "phases", "cegar"])
+def test_a_box_without_ends_is_refused(engine: str) -> None:
+    network = Network.from_arrays(([[1.0]], [0.0]), ([[1.0]], [0.0]))
+    with pytest.raises(UnsupportedProperty, match="finite bounds"):
+        verify(network, one_disjunct(box_of([-np.inf], [np.inf]), [[1.0]], [-1.0]), engine=engine)
 
 
 @pytest.mark.parametrize(("folder", "onnx", "vnnlib", "expected"), listed("pade", "advisory", "digits"))
