@@ -1,5 +1,7 @@
 """The native engine: its bounds by sampling, its cuts by what they keep, its verdicts by exhaustive enumeration."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from cases import BY_HAND, Case, box_of, one_disjunct, random_case, random_network
@@ -11,6 +13,7 @@ from ginnacer_verify.engine.memory import Memory, memory_in
 from ginnacer_verify.engine.native import NativeRun
 from ginnacer_verify.engine.net import OPEN, PROVED, Net, scratch
 from ginnacer_verify.engine.problem import Problem, problem
+from ginnacer_verify.engine.search import Boxes, Search
 from ginnacer_verify.loading import load
 from ginnacer_verify.network import Array, Network
 from ginnacer_verify.properties.property import Disjunct, Property
@@ -120,6 +123,28 @@ def test_non_finite_numbers_prove_nothing() -> None:
     prop = one_disjunct(box_of([-1e3, -1e3], [1e3, 1e3]), [[1.0]], [-1.0])
     with np.errstate(over="ignore", invalid="ignore"):
         assert bounded(problem(network, prop.disjuncts[0]))[0] == OPEN
+
+
+def test_halves_are_cut_where_there_is_a_number_in_between() -> None:
+    """The widest input may be the one that is only two numbers wide."""
+    low, high = np.array([[1e30, 0.0]]), np.array([[np.nextafter(1e30, np.inf), 1.0]])
+    none = np.zeros((1, 0))
+    halves = Boxes(low, high, none, none).halved(np.array([0]), np.array([0]))
+    assert halves.low.tolist() == [[1e30, 0.0], [1e30, 0.5]]
+    assert halves.high.tolist() == [[high[0, 0], 0.5], [high[0, 0], 1.0]]
+
+
+def test_boxes_without_time_stay_open() -> None:
+    search = Search(small_instance(0)[1])
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(3):
+            search.step(pool, Deadline.after(0))
+    assert len(search.frontier) == 8
+
+
+def test_a_disjunct_without_rows_is_unsafe_everywhere() -> None:
+    network = Network.from_arrays(([[1.0]], [0.0]), ([[1.0]], [0.0]))
+    assert native(network, one_disjunct(box_of([0.0], [1.0]), np.zeros((0, 1)), [])) == "sat"
 
 
 def test_nothing_is_left_over_from_the_box_before() -> None:

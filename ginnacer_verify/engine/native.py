@@ -48,7 +48,7 @@ class NativeRun:
                 if self.deadline.passed:
                     return "time ran out: raise --timeout"
                 disjunct, search = waiting.popleft()
-                points, slacks = search.step(pool)
+                points, slacks = search.step(pool, self.deadline)
                 if found := self._confirm(disjunct, [search.problem.whole(point) for point in points], slacks):
                     return found
                 if search.stuck:

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.engine.machine_code import Entry
 from ginnacer_verify.engine.net import OPEN, Net, Scratch, scratch
 from ginnacer_verify.engine.problem import Problem
@@ -15,8 +17,9 @@ from ginnacer_verify.network import Array
 
 BATCH = 256
 """Boxes that are bounded together. They are taken from the end of the frontier, so that it stays small."""
-CHUNK = 32
-"""Boxes that a thread takes at a time."""
+CHUNK, WORK = 32, 4_000_000
+"""Boxes that a thread takes at a time: between two chunks the deadline is looked at. Fewer in large networks: the time
+for a box grows with the square of its ReLUs, which all boxes of a chunk have at most so many of together."""
 WORST = 4
 """Inputs per batch that are shown to the judge."""
 STEPS = 4
@@ -59,7 +62,8 @@ class Boxes(NamedTuple):
         """Two boxes for each chosen one."""
         low, high, lower, upper = (values[chosen] for values in self)
         rows, at = np.arange(len(chosen)), splits[chosen]
-        at = np.where(np.nextafter(low[rows, at], np.inf) < high[rows, at], at, (high - low).argmax(axis=1))
+        width = np.where(np.nextafter(low, np.inf) < high, high - low, -1.0)  # no number in between: cannot be halved
+        at = np.where(width[rows, at] > 0, at, width.argmax(axis=1))
         middle = low[rows, at] + 0.5 * (high[rows, at] - low[rows, at])
         left, right = high.copy(), low.copy()
         left[rows, at] = right[rows, at] = middle
@@ -108,12 +112,13 @@ class Search:
         """Whether every box is proved: no input of the problem is unsafe."""
         return not len(self.frontier) and not self.stuck
 
-    def step(self, pool: ThreadPoolExecutor) -> tuple[Array, Array]:
+    def step(self, pool: ThreadPoolExecutor, deadline: Deadline = FOREVER) -> tuple[Array, Array]:
         """Bound one batch; returns its inputs that come nearest to being unsafe, and their largest rows.
 
+        Boxes that the deadline leaves no time for stay open.
         Halves of boxes with a lower such row are put last, where the next batch is taken from."""
         batch = self.frontier.take(BATCH)
-        found = self._bound(batch, pool)
+        found = self._bound(batch, pool, deadline)
         self.boxes += batch.size
         self.unstable = max(self.unstable, found.unstable // batch.size)
         self.stuck = _stuck(batch, found.open)
@@ -123,17 +128,19 @@ class Search:
         worst = order[: -WORST - 1 : -1]
         return found.points[worst], found.slacks[worst]
 
-    def _bound(self, batch: Boxes, pool: ThreadPoolExecutor) -> "_Found":
+    def _bound(self, batch: Boxes, pool: ThreadPoolExecutor, deadline: Deadline) -> "_Found":
         count = batch.size
         states, splits = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         bounds, slacks = np.zeros(count), np.full(count, np.inf)
         points = np.zeros_like(batch.low)
         arrays = (*batch, points, states, splits, bounds, slacks)
-        chunks = [slice(start, start + CHUNK) for start in range(0, count, CHUNK)]
+        size = max(1, min(CHUNK, WORK // max(1, batch.lower.shape[1] ** 2)))
+        chunks = [slice(start, start + size) for start in range(0, count, size)]
 
         def work(thread: int) -> int:
             own, space = chunks[thread :: len(self._spaces)], self._spaces[thread]
-            return sum(bound_boxes(self.problem.net, space, [a[chunk] for a in arrays]) for chunk in own)
+            in_time = takewhile(lambda _: not deadline.passed, own)
+            return sum(bound_boxes(self.problem.net, space, [a[chunk] for a in arrays]) for chunk in in_time)
 
         threads = range(min(len(self._spaces), len(chunks)))
         unstable = sum(pool.map(work, threads) if len(threads) > 1 else map(work, threads))
