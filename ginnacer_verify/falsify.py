@@ -59,13 +59,19 @@ def gradient(network: Network, x: Array, goal: Goal) -> tuple[Array, Array]:
     That is the gradient, but in every other pair of rows inactive ReLUs let a little of it through: on a plateau the
     gradient itself is 0, or sees only the edge of the plateau."""
     leak = np.where(np.arange(len(x)) // 2 % 2, LEAK, 0.0)[:, None]
-    *hidden, y = network.pre_activations(x)
+    *hidden, y = network.through(x)
     slope = goal.slope(y)
     for number in range(len(network.layers) - 1, -1, -1):
         slope = np.asarray(slope @ network.layers[number].weight)
         if number:
             slope = slope * np.where(hidden[number - 1] > 0, 1.0, leak)
     return goal.excess(y), slope
+
+
+def outputs(network: Network, x: Array) -> Array:
+    """One row of outputs per row of a batch of inputs."""
+    *_, y = network.through(x)
+    return y
 
 
 def starts(box: Box, random: np.random.Generator, count: int) -> Array:
@@ -89,7 +95,7 @@ def lattice(box: Box) -> Array:
 
 def best(network: Network, goal: Goal, points: Array, count: int) -> Array:
     """The points that come nearest to being unsafe."""
-    return points[np.argsort(goal.excess(network(points)), kind="stable")[:count]]
+    return points[np.argsort(goal.excess(outputs(network, points)), kind="stable")[:count]]
 
 
 def descend(network: Network, goal: Goal, box: Box, x: Array, deadline: Deadline) -> Iterator[Array]:
@@ -102,7 +108,7 @@ def descend(network: Network, goal: Goal, box: Box, x: Array, deadline: Deadline
         if deadline.passed:
             return
         x = inside(box.clip(x - step * (box.upper - box.lower) * np.sign(slope)), goal.disjunct, box)
-    yield x[np.argsort(goal.excess(network(x)), kind="stable")[:3]]
+    yield x[np.argsort(goal.excess(outputs(network, x)), kind="stable")[:3]]
 
 
 def inside(x: Array, disjunct: Disjunct, box: Box) -> Array:
@@ -124,7 +130,7 @@ def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadl
     goal, nearest, replays = Goal.of(disjunct), np.inf, 0
     scale = HOPEFUL * (1 + np.abs(goal.offset).max(initial=0.0))
     for points in descend(judge.network, goal, box, x, deadline):
-        for point, excess in zip(points, goal.excess(judge.network(points)), strict=True):
+        for point, excess in zip(points, goal.excess(outputs(judge.network, points)), strict=True):
             if replays < REPLAYS and excess <= scale and (excess <= 0 or excess < nearest):
                 if isinstance(found := judge(settle(point, box, judge.network.dtype)), Counterexample):
                     return found

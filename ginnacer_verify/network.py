@@ -158,7 +158,11 @@ class Network:
 
     def pre_activations(self, x: ArrayLike) -> Iterator[Array]:
         """y^1, ..., y^m for one input or a batch: what enters each ReLU layer, and the output last."""
-        values = self.flat(x)
+        return self.through(self.flat(x))
+
+    def through(self, values: Array) -> Iterator[Array]:
+        """`pre_activations` of flat inputs: a vector, or a batch with one per row, even if it is a single row and so has
+        the shape of an input."""
         for layer in self.layers:
             y = layer(values)
             yield y

@@ -1,5 +1,7 @@
 """The falsifier: finds what gradients can find, proposes only points of the box, and believes nothing itself."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases import box_of, one_disjunct, random_case, random_network
@@ -130,3 +132,17 @@ def test_every_other_pair_of_starts_sees_beyond_a_plateau() -> None:
     _, slope = gradient(network, np.full((4, 1), 0.5), goal)
     assert slope[:2].tolist() == [[0.0], [0.0]]
     assert (slope[2:] < 0).all()
+
+
+@pytest.mark.parametrize("offset", [-1.0, 3.0])
+def test_a_single_point_is_attacked_also_if_it_has_the_shape_of_an_input(offset: float) -> None:
+    """As of most ONNX networks: the input is a tensor of shape [1, n]."""
+    plain = Network.from_arrays(([[1.0, 1.0], [1.0, -1.0]], [0.0, 0.0]), ([[1.0, 1.0]], [0.0]))
+    network, box = replace(plain, input_shape=(1, 2)), box_of([1.0, 1.0], [1.0, 1.0])
+    prop = one_disjunct(box, [[1.0]], [offset])
+    judge, forever = Judge(network, prop), Deadline.after(60)
+    for found in (
+        falsify(judge, prop.disjuncts, random_source(), forever),
+        attack(judge, prop.disjuncts[0], box, np.ones((1, 2)), forever),
+    ):
+        assert isinstance(found, Counterexample) == (offset > 2)
