@@ -161,7 +161,7 @@ class Network:
         return self.through(self.flat(x))
 
     def through(self, values: Array) -> Iterator[Array]:
-        """`pre_activations` of flat inputs: a vector, or a batch with one per row, even if it is a single row and so has
+        """`pre_activations` of flat inputs: a vector, or a batch with one per row, even if it is a single row that has
         the shape of an input."""
         for layer in self.layers:
             y = layer(values)
