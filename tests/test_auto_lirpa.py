@@ -1,6 +1,7 @@
 """auto_LiRPA: its bounds against ours and against the truth, and the chain that it is given."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from test_relational import solution_at
 
 from ginnacer_verify.adapters.auto_lirpa import METHODS, AutoLirpaBackend, lirpa_bounds, run
 from ginnacer_verify.bounds import interval_bounds, linear_bounds
-from ginnacer_verify.emit.chain import SHIFT, chain
+from ginnacer_verify.emit.chain import chain
 from ginnacer_verify.emit.marabou import outwards
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.network import Network
@@ -39,7 +40,7 @@ def test_a_chain_says_what_the_query_says(seed: int) -> None:
                 y = base.pre_activations(z)
                 line = relus.upper * (y - relus.lower) / (relus.upper - relus.lower) + relus.slack
                 below = (line - z[base.free :])[relaxed]
-                point = np.concatenate([z[: base.free] - base.box.lower, below]) + SHIFT
+                point = np.concatenate([z[: base.free] - base.box.lower, below]) + emitted.box.lower
                 assert (point >= emitted.box.lower - 1e-9).all()
                 assert (point <= emitted.box.upper + 1e-9).all()
                 rows = base.unsafe.matrix @ z - base.unsafe.offset
@@ -116,6 +117,17 @@ def test_a_relaxed_relu_reaches_its_upper_line_and_slack() -> None:
     found = chain(Query(loose))
     x = np.array([0.5 - box.lower[0], 0.0]) + found.box.lower
     assert Network(found.layers)(x)[0] + outwards(loose)[0] == pytest.approx(1.25 - 0.25, abs=1e-6)
+
+
+@pytest.mark.parametrize(("seed", "narrow"), [(16, 1e-14), (56, 1e-13), (68, 1e-14)])
+def test_the_shift_of_a_narrow_input_does_not_drown_it(seed: int, narrow: float) -> None:
+    """Reachable by 1e-6: the row is least at a corner. Shifted by 0.001, the inputs would lose all but two digits."""
+    weight = np.random.default_rng(seed).normal(size=(1, 3)) / narrow
+    network, box = Network.from_arrays((weight, [0.3])), box_of(np.zeros(3), np.full(3, narrow))
+    lowest = Fraction(0.3) + sum(Fraction(float(w)) * Fraction(narrow) for w in weight[0] if w < 0)
+    prop = one_disjunct(box, [[1.0]], [float(lowest) + 1e-6])
+    relational = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0)
+    assert run((relational.query(), ["CROWN"]), 60.0) == {"proved": False}
 
 
 @pytest.mark.parametrize(("bound", "proved"), [(np.nan, False), (-np.inf, False), (0.0, False), (1e-9, True)])

@@ -18,7 +18,8 @@ from ginnacer_verify.network import Array, Layer
 from ginnacer_verify.query import Query
 
 SHIFT = 1e-3
-"""How far above 0 a value is kept that is passed on: clear of rounding errors."""
+"""How far above 0 a value is kept that is passed on, relative to its range: clear of rounding errors, but no larger
+than the value, or these would be those of the shift."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +37,11 @@ def chain(query: Query) -> Chain:
     relaxed = np.array([i for i in range(len(relus)) if i not in exact], dtype=np.intp)
     height = -relus.lower * relus.upper / (relus.upper - relus.lower) + 2 * relus.slack
     width = np.concatenate([base.box.upper - base.box.lower, height[relaxed]])
-    box = Box(np.full(len(width), SHIFT), (width + SHIFT) * (1 + 1e-15))
+    least = SHIFT * width
+    box = Box(least, (width + least) * (1 + 1e-15))
     down = np.zeros(len(relus))
-    down[relaxed] = height[relaxed] + SHIFT
-    shift = np.concatenate([SHIFT - base.box.lower, down, np.full(len(relaxed), SHIFT)])
+    down[relaxed] = height[relaxed] * (1 + SHIFT)
+    shift = np.concatenate([least[: base.free] - base.box.lower, down, least[base.free :]])
     return Chain(tuple(_layers(query, relaxed, shift)), box)
 
 
