@@ -11,7 +11,7 @@ import numpy as np
 
 from ginnacer_verify.child import Child, out_of_time, serve
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.emit.milp import excess_column, milp_blocks, without_small
+from ginnacer_verify.emit.milp import Units, excess_column, milp_blocks, without_small
 from ginnacer_verify.network import read_only
 from ginnacer_verify.query import TOLERANCE, Answer, Query, Sat, Unknown, Unsat
 
@@ -70,7 +70,8 @@ def run(query: Query, seconds: float) -> dict[str, Any]:
     for option, value in OPTIONS.items():
         model.setOptionValue(option, value)
     nothing = np.zeros(0, dtype=np.int32)
-    for block in without_small(milp_blocks(query), SMALLEST):
+    units = Units.of(query.base)
+    for block in without_small(units.blocks(milp_blocks(query)), SMALLEST):
         first, count = model.getNumCol(), len(block.lower)
         model.addCols(count, np.zeros(count), block.lower, block.upper, 0, nothing, nothing, np.zeros(0))
         for column in np.flatnonzero(block.integer):
@@ -81,7 +82,10 @@ def run(query: Query, seconds: float) -> dict[str, Any]:
     model.changeColCost(excess_column(query.base), 1.0)
     model.setOptionValue("time_limit", deadline.left)
     model.run()
-    return {"status": model.getModelStatus().name, "values": list(model.getSolution().col_value)}
+    values = np.asarray(model.getSolution().col_value, dtype=np.float64)
+    if len(values) >= query.base.size:
+        values[: query.base.free] = units.inputs(values)
+    return {"status": model.getModelStatus().name, "values": values.tolist()}
 
 
 BACKEND = MilpBackend

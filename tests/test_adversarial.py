@@ -187,3 +187,18 @@ def test_numbers_at_the_ends_of_float64(way: str, name: str) -> None:
     assert is_sat(network, prop)
     with np.errstate(all="ignore"):
         check(Case(name, replace(network, dtype=np.dtype(np.float64)), prop, "sat"), way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("active", [True, False])
+def test_large_weights_on_narrow_boxes(way: str, active: bool) -> None:
+    """Reachable by 1e-5. HiGHS's branch and cut took such a box for a point."""
+    for seed, narrow in ((3, 1e-16), (16, 1e-14), (68, 1e-14), (129, 1e-14)):
+        random = np.random.default_rng(seed)
+        weight, box = random.normal(size=(1, 2)) / narrow, Box(np.zeros(2), np.full(2, narrow))
+        layers: Arrays = (
+            [(weight, np.array([0.3]))] if active else [(weight, np.zeros(1)), (-np.ones((1, 1)), np.zeros(1))]
+        )
+        network = replace(Network.from_arrays(*layers), dtype=np.dtype(np.float64))
+        lowest = float(least(network, one_disjunct(box, [[1.0]], [0.0]).disjuncts[0]))
+        check(Case(f"{narrow} {seed}", network, one_disjunct(box, [[1.0]], [lowest + 1e-5]), "sat"), way)

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from ginnacer_verify.bounds import gamma
+from ginnacer_verify.emit.scaling import power_of_two
 from ginnacer_verify.network import Array
 from ginnacer_verify.query import Base, Query, Shared
 
@@ -166,6 +168,47 @@ def milp_blocks(query: Query) -> Iterator[Block]:
         yield from parts
         columns += sum(len(part.lower) for part in parts)
         rows += sum(len(part.row_lower) for part in parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Inputs in units in which none is narrower than one half: `x = shift + scale * x'`.
+
+    Solvers take a column for fixed whose range is below their absolute tolerance; weights may be large enough for it to
+    matter. Wide columns stay as they are."""
+
+    shift: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, base: Base) -> "Units":
+        width = base.box.upper - base.box.lower
+        narrow = width < 1
+        return cls(np.where(narrow, base.box.lower, 0.0), np.where(narrow, power_of_two(width), 1.0))
+
+    def inputs(self, values: Array) -> Array:
+        """The inputs themselves, for the first columns of a solution in these units."""
+        return self.shift + self.scale * values[: len(self.shift)]
+
+    def blocks(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Blocks of a program in these units; the ends of rows are moved outwards by the rounding of that."""
+        shift, scale = self.shift, self.scale
+        for block in blocks:
+            new = block.rows.shape[1] - len(shift)
+            shift, scale = np.append(shift, np.zeros(new)), np.append(scale, np.ones(new))
+            own = slice(len(shift) - len(block.lower), None)
+            rows = csr_array(block.rows * scale[None, :])
+            moved, size = block.rows @ shift, abs(block.rows) @ np.abs(shift)
+            ends = block.row_lower - moved, block.row_upper - moved
+            off = [gamma(len(shift) + 4) * (size + np.where(np.isfinite(end), np.abs(end), 0.0)) for end in ends]
+            yield replace(
+                block,
+                lower=(block.lower - shift[own]) / scale[own],
+                upper=(block.upper - shift[own]) / scale[own] * np.where(scale[own] == 1, 1.0, 1 + 1e-15),
+                rows=rows,
+                row_lower=ends[0] - off[0],
+                row_upper=ends[1] + off[1],
+            )
 
 
 def without_small(blocks: Iterable[Block], smallest: float) -> Iterator[Block]:

@@ -41,7 +41,7 @@ def scaled(form: "FunctionalForm") -> ScaledForm:
     shift = np.zeros(len(form.lower))
     shift[: form.inputs] = form.lower[: form.inputs]
     shift[form.outputs] = form.lower[form.outputs]
-    scale = _power_of_two(np.maximum(np.abs(form.lower - shift), np.abs(form.upper - shift)) / SIZE)
+    scale = power_of_two(np.maximum(np.abs(form.lower - shift), np.abs(form.upper - shift)) / SIZE)
     for before, after in form.relus:
         scale[after] = scale[before]
     return ScaledForm(
@@ -60,10 +60,10 @@ def _scaled(equation: "Equation", shift: Array, scale: Array) -> "Equation":
     """The equation over v', divided by its largest coefficient, or nearly so."""
     coefficients = equation.coefficients * scale[equation.variables]
     scalar = equation.scalar - float(equation.coefficients @ shift[equation.variables])
-    unit = float(_power_of_two(np.abs(coefficients).max(initial=0.0)))
+    unit = float(power_of_two(np.abs(coefficients).max(initial=0.0)))
     return replace(equation, coefficients=coefficients / unit, scalar=scalar / unit)
 
 
-def _power_of_two(size: float | Array) -> Array:
+def power_of_two(size: float | Array) -> Array:
     """The next power of two that is not smaller; 1 for nothing at all."""
     return np.where(np.asarray(size) > 0, np.exp2(np.ceil(np.log2(np.maximum(size, 1e-300)))), 1.0)
