@@ -119,7 +119,7 @@ def test_a_relaxed_relu_reaches_its_upper_line_and_slack() -> None:
     assert Network(found.layers)(x)[0] + outwards(loose)[0] == pytest.approx(1.25 - 0.25, abs=1e-6)
 
 
-@pytest.mark.parametrize(("seed", "narrow"), [(16, 1e-14), (56, 1e-13), (68, 1e-14)])
+@pytest.mark.parametrize(("seed", "narrow"), [(11, 1e-13), (12, 1e-14), (38, 1e-13)])
 def test_the_shift_of_a_narrow_input_does_not_drown_it(seed: int, narrow: float) -> None:
     """Reachable by 1e-6: the row is least at a corner. Shifted by 0.001, the inputs would lose all but two digits."""
     weight = np.random.default_rng(seed).normal(size=(1, 3)) / narrow
