@@ -12,7 +12,7 @@ from ginnacer_verify.replay import Judge
 
 
 def warm() -> None:
-    """Decide a tiny property in both ways; numba keeps what it compiles for that on disk."""
+    """Decide a tiny property in both ways; what is compiled for that is kept on disk."""
     network = Network.from_arrays(([[1.0, 1.0], [1.0, -1.0]], [0.0, 0.0]), ([[1.0, -1.0]], [0.0]))
     box = Box(np.array([-1.0, -1.0]), np.array([1.0, 1.0]))
     prop = Property.of(Disjunct(box, Polytope.everything(2), Polytope.of([[1.0]], [-3.0])))
