@@ -12,6 +12,8 @@ from ginnacer_verify.errors import WitnessError
 from ginnacer_verify.network import Array, read_only
 from ginnacer_verify.properties.property import Property, Variable
 
+BRACKETS = 100
+"""Far more than a witness has. JSON that is nested without end can take the process down."""
 _AS_JSON = 'write JSON as {"x": [0.1, 0.2]}'
 _PAIR = re.compile(r"\(\s*([XY])_(\d+)\s+([^\s()]+)\s*\)")
 
@@ -68,9 +70,11 @@ def parse_witness(text: str, prop: Property, *, source: str = "<text>") -> Array
 
 
 def _json_inputs(body: str, source: str) -> list[str]:
+    if body.count("[") + body.count("{") > BRACKETS:
+        raise WitnessError(f"{source} is no witness: {_AS_JSON}")
     try:
         values = json.loads(body, parse_int=float)["x"]
-    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+    except (ValueError, KeyError, TypeError) as problem:
         raise WitnessError(f"{source} is no witness: {_AS_JSON}") from problem
     if not isinstance(values, list):
         raise WitnessError(f"{source} is no witness: {_AS_JSON}")
