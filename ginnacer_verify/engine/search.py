@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +16,10 @@ from ginnacer_verify.network import Array
 
 BATCH = 256
 """Boxes that are bounded together. They are taken from the end of the frontier, so that it stays small."""
-CHUNK, WORK = 32, 4_000_000
-"""Boxes that a thread takes at a time: between two chunks the deadline is looked at. Fewer in large networks: the time
-for a box grows with the square of its ReLUs, which all boxes of a chunk have at most so many of together."""
+CHUNK, SHARES, WORK = 16, 8, 4_000_000
+"""Boxes that a thread takes at a time: between two chunks the deadline is looked at. Fewer in small batches, of which
+there are so many shares, and in large networks: the time for a box grows with the square of its ReLUs, which all boxes
+of a chunk have at most so many of together."""
 WORST = 4
 """Inputs per batch that are shown to the judge."""
 STEPS = 4
@@ -134,15 +134,20 @@ class Search:
         bounds, slacks = np.zeros(count), np.full(count, np.inf)
         points = np.zeros_like(batch.low)
         arrays = (*batch, points, states, splits, bounds, slacks)
-        size = max(1, min(CHUNK, WORK // max(1, batch.lower.shape[1] ** 2)))
+        size = max(1, min(CHUNK, -(-count // SHARES), WORK // max(1, batch.lower.shape[1] ** 2)))
         chunks = [slice(start, start + size) for start in range(0, count, size)]
+        threads = range(min(len(self._spaces), len(chunks)))
 
         def work(thread: int) -> int:
-            own, space = chunks[thread :: len(self._spaces)], self._spaces[thread]
-            in_time = takewhile(lambda _: not deadline.passed, own)
-            return sum(bound_boxes(self.problem.net, space, [a[chunk] for a in arrays]) for chunk in in_time)
+            unstable = 0
+            while not deadline.passed:
+                try:
+                    chunk = chunks.pop()
+                except IndexError:
+                    break
+                unstable += bound_boxes(self.problem.net, self._spaces[thread], [a[chunk] for a in arrays])
+            return unstable
 
-        threads = range(min(len(self._spaces), len(chunks)))
         unstable = sum(pool.map(work, threads) if len(threads) > 1 else map(work, threads))
         return _Found(np.flatnonzero(states == OPEN), splits, points, slacks, int(unstable))
 
