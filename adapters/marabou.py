@@ -5,6 +5,7 @@ Run as a program, this module is the child.
 
 import math
 import sys
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,10 @@ ANSWERS: dict[str, Answer] = {
 """Marabou's word -> ours; `sat` comes with values. Compared as a whole: "unsat" contains "sat"."""
 MEMORY = 4 << 30
 """Bytes of address space that the child may use."""
-ATTEMPTS = ((NUDGE, "auto"), (0.0, "auto"), (NUDGE, "polarity"))
+ATTEMPTS = ((NUDGE, "auto"), (0.0, "auto"), (NUDGE, "polarity"), (10 * NUDGE, "earliest-relu"))
 """How far inputs are nudged, and how Marabou chooses the ReLU to split."""
 SMALL, PATIENCE = 100, 1.0
-"""A query with so few variables takes Marabou milliseconds. After so many seconds comes the next attempt."""
+"""A query with so few variables takes Marabou milliseconds. After so many seconds comes the next attempt, with more."""
 COMMAND = (sys.executable, "-m", "ginnacer_verify.adapters.marabou")
 
 
@@ -59,13 +60,15 @@ class MarabouBackend:
 
     def _ask(self, query: Query, deadline: Deadline) -> tuple[ScaledForm, dict[str, Any] | Unknown]:
         """The reply to one of several forms of the query: Marabou can go round in circles on any one of them."""
-        for number, (nudge, strategy) in enumerate(ATTEMPTS, start=1):
+        patience = PATIENCE
+        for nudge, strategy in cycle(ATTEMPTS):
             form = scaled(functional_form(query, nudge))
-            last = number == len(ATTEMPTS) or len(form.form.lower) > SMALL
-            reply = self.child.ask((form.form, strategy), deadline if last else deadline.within(PATIENCE))
-            if last or not (isinstance(reply, Unknown) and reply.timeout) or deadline.passed:
-                break
-        return form, reply
+            small = len(form.form.lower) <= SMALL
+            reply = self.child.ask((form.form, strategy), deadline.within(patience) if small else deadline)
+            if not (small and isinstance(reply, Unknown) and reply.timeout) or deadline.passed:
+                return form, reply
+            patience *= 1.5
+        raise AssertionError("a cycle has no end")
 
 
 def _has_solution(query: Query, deadline: Deadline) -> bool:
