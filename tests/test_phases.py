@@ -100,6 +100,17 @@ def test_the_ascent_agrees_with_the_rigorous_bound_and_never_loses(seed: int) ->
         before = found.bound
 
 
+@pytest.mark.parametrize("rigorous", [-1e-12, 0.0, np.nan])
+def test_a_leaf_is_closed_by_its_rigorous_bound_alone(rigorous: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever float32 says: here every row is far above 0."""
+    reduced = reduced_network(random_network(np.random.default_rng(0), (3, 8, 7, 2)), box_of([-1.0] * 3, [1.0] * 3))
+    wanted = Wanted(np.zeros((1, len(reduced.kept[-1]))), np.array([5.0]), np.zeros(1, dtype=np.intp), 1)
+    assert Trees(reduced, wanted, reduced.phase, POOL, LONG, steps=3).reached.all()
+    monkeypatch.setattr(Reduced, "rigorous", lambda reduced, weight, bias, *rest: np.full(len(bias), rigorous))
+    trees = Trees(reduced, wanted, reduced.phase, POOL, LONG, steps=3)
+    assert not trees.reached.any()
+
+
 @pytest.mark.parametrize("seed", [6, 80, 114, 120, 139])
 def test_a_region_whose_decisions_contradict_each_other_is_closed_behind_a_dead_output(seed: int) -> None:
     """A neuron that is never inactive is decided to be so: what depends on it alone is a constant below 0 there."""
