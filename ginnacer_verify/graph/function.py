@@ -1,0 +1,109 @@
+"""Functions of one or several values, element by element: how to evaluate, bound and cut them.
+
+A function of k values is given k arrays of one shape, (batch, size) as everywhere. What a bound needs of it are two
+affine functions on a box of its arguments, one never above it and one never below. They must hold in real arithmetic
+for every real argument between the given ends: whoever computes them charges its own rounding.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from ginnacer_verify.network import Array
+from ginnacer_verify.rounding import TINY, UNIT, down, up
+
+Arrays = tuple[Array, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """`sum(lower_slope[k] * y[k]) + lower_intercept <= f(y) <= sum(upper_slope[k] * y[k]) + upper_intercept`.
+
+    One array per argument, all of one shape."""
+
+    lower_slope: Arrays
+    lower_intercept: Array
+    upper_slope: Arrays
+    upper_intercept: Array
+
+
+class Function(ABC):
+    """Elementwise `f(y_1, ..., y_k)`. A subclass that is told nothing more is cut in the middle of its widest argument.
+
+    `choices` is how many lines there are to choose from below and above: 0 where there is only one sensible line; else
+    `lines` takes numbers between 0 and 1 that pick among them."""
+
+    arity = 1
+    choices: tuple[bool, bool] = (False, False)
+    """Whether there is a choice of the lower and of the upper line."""
+    piecewise_linear = False
+    """Whether cutting at `cut` a few times leaves only exact lines: then branching ends."""
+
+    @abstractmethod
+    def apply(self, *y: Array) -> Array:
+        """The values, in floating point, within ULPS roundings of the exact ones."""
+
+    @abstractmethod
+    def derivative(self, *y: Array) -> Arrays:
+        """A (sub)gradient for attacks: one array per argument."""
+
+    @abstractmethod
+    def range(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
+        """An interval that holds every value on the box of arguments; infinite ends are allowed on both sides."""
+
+    @abstractmethod
+    def lines(self, lower: Arrays, upper: Arrays, low: Array | None = None, high: Array | None = None) -> Lines:
+        """The two lines on a box of arguments with finite ends, lower <= upper.
+
+        `low` and `high`, between 0 and 1, choose among the lower and the upper lines where there is a choice; the
+        default is what is best on its own. They broadcast against the arguments with new axes in front of the last."""
+
+    def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
+        """Which argument to cut, and where: strictly between its ends if there is room, NaN if cutting is useless."""
+        width = np.stack([high - low for low, high in zip(lower, upper, strict=True)])
+        which = width.argmax(axis=0)
+        middle = np.stack([low + (high - low) / 2 for low, high in zip(lower, upper, strict=True)])
+        at = np.take_along_axis(middle, which[None], axis=0)[0]
+        return which, np.where(width.max(axis=0) > 0, at, np.nan)
+
+
+class Monotone(Function):
+    """A function of one value that never falls."""
+
+    def range(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
+        return down(self.apply(*lower), 8), up(self.apply(*upper), 8)
+
+
+class Relu(Function):
+    """`max(y, 0)`."""
+
+    choices = (True, False)
+    piecewise_linear = True
+
+    def apply(self, *y: Array) -> Array:
+        return np.maximum(y[0], 0)
+
+    def derivative(self, *y: Array) -> Arrays:
+        return ((y[0] > 0).astype(y[0].dtype),)
+
+    def range(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
+        return np.maximum(lower[0], 0.0), np.maximum(upper[0], 0.0)
+
+    def lines(self, lower: Arrays, upper: Arrays, low: Array | None = None, high: Array | None = None) -> Lines:
+        """The triangle: the chord above, raised to cover both ends after rounding; any line through 0 below."""
+        active, unstable = lower[0] >= 0, (lower[0] < 0) & (upper[0] > 0)
+        left, right = np.where(unstable, lower[0], -1.0), np.where(unstable, upper[0], 1.0)
+        slope = np.clip(right / (right - left), 0.0, 1.0)
+        intercept = np.maximum(-slope * left, (1 - slope) * right) * (1 + 8 * UNIT) + TINY
+        flat = (right > -left).astype(np.float64) if low is None else low
+        return Lines(
+            (np.where(unstable, flat, active),),
+            np.zeros(unstable.shape),
+            (np.where(unstable, slope, active),),
+            np.where(unstable, intercept, 0.0),
+        )
+
+    def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
+        unstable = (lower[0] < 0) & (upper[0] > 0)
+        return np.zeros(unstable.shape, dtype=np.intp), np.where(unstable, 0.0, np.nan)
