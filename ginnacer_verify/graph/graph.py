@@ -55,12 +55,17 @@ class Affine:
         """The most roundings that a product in a value of this node passes."""
         return max((one.terms for one in self.maps), default=0) + len(self.maps) + 1
 
-    def value(self, values: Sequence[Array]) -> Array:
-        """The node's value from those of its sources, a batch each."""
-        total = self.bias
+    @cached_property
+    def absolute(self) -> "Affine":
+        """The node with the absolute values of all weights and biases."""
+        return Affine(self.sources, tuple(one.absolute() for one in self.maps), np.abs(self.bias))
+
+    def linear(self, values: Sequence[Array]) -> Array:
+        """The node's value without its bias, from those of its sources, a batch each."""
+        total: Array | float = 0.0
         for one, x in zip(self.maps, values, strict=True):
             total = one.apply(x) + total
-        return total
+        return np.asarray(total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +209,7 @@ def value_of(node: Node, x: Array, sources: Sequence[Array]) -> Array:
         case Input():
             return x[:, node.start : node.start + node.size]
         case Affine():
-            return np.asarray(np.broadcast_to(node.value(sources), (len(x), node.size)))
+            return np.asarray(node.linear(sources) + node.bias)
         case Apply():
             return node.function.apply(*sources)
     raise TypeError(f"{node!r} is no node of a graph")

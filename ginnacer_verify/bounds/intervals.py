@@ -1,0 +1,97 @@
+"""Intervals of every value of a graph on a batch of boxes: the cheapest bounds, rigorous in floating point."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
+from ginnacer_verify.network import Array
+from ginnacer_verify.rounding import TINY, UNIT, gamma
+
+
+@dataclass(eq=False)
+class Known:
+    """What is known about the nodes of a graph on a batch of boxes, node by node as far as it has been looked at.
+
+    `lower[k] <= value <= upper[k]`, (batch, size); of an affine node `sizes[k]` bounds the sum of the absolute values of
+    all terms that make up a value: the scale of its rounding errors."""
+
+    box_lower: Array
+    box_upper: Array
+    lower: list[Array] = field(default_factory=list)
+    upper: list[Array] = field(default_factory=list)
+    sizes: list[Array] = field(default_factory=list)
+
+    @property
+    def batch(self) -> int:
+        return len(self.box_lower)
+
+    def largest(self, number: int) -> Array:
+        """The largest absolute value of each entry of a node."""
+        return np.maximum(np.abs(self.lower[number]), np.abs(self.upper[number]))
+
+    def tighten(self, number: int, lower: Array, upper: Array) -> None:
+        """Intersect; what is not a number changes nothing. An empty interval stays as it is found: lower > upper."""
+        self.lower[number] = np.fmax(self.lower[number], lower)
+        self.upper[number] = np.fmin(self.upper[number], upper)
+
+    def ends(self, sources: Sequence[int]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """The intervals of some nodes, in order: a reader may rely on lower <= upper.
+
+        Where cuts left nothing of an interval its two ends are both given as the lower one: whatever is concluded on an
+        empty region holds."""
+        lower = tuple(self.lower[source] for source in sources)
+        return lower, tuple(np.maximum(low, self.upper[s]) for low, s in zip(lower, sources, strict=True))
+
+    @property
+    def empty(self) -> Array:
+        """Which boxes of the batch hold no input that satisfies all cuts, by their intervals alone."""
+        none = (self.box_lower > self.box_upper).any(axis=1)
+        for low, high in zip(self.lower, self.upper, strict=True):
+            none = none | (low > high).any(axis=1)
+        return none
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def step(graph: Graph, number: int, known: Known) -> None:
+    """Append the interval of the next node, from those of its sources."""
+    node = graph.nodes[number]
+    match node:
+        case Input():
+            at = slice(node.start, node.start + node.size)
+            lower, upper = known.box_lower[:, at], known.box_upper[:, at]
+            size = np.maximum(np.abs(lower), np.abs(upper))
+        case Affine():
+            lower, upper, size = _affine(node, *known.ends(node.sources))
+        case Apply():
+            lower, upper = node.function.range(*known.ends(node.sources))
+            size = np.maximum(np.abs(lower), np.abs(upper))
+        case _:
+            raise TypeError(f"{node!r} is no node of a graph")
+    known.lower.append(np.where(np.isnan(lower), -np.inf, lower))
+    known.upper.append(np.where(np.isnan(upper), np.inf, upper))
+    known.sizes.append(np.where(np.isnan(size), np.inf, size))
+
+
+def _affine(node: Affine, lower: Sequence[Array], upper: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """Around the middles of the sources: `W middle + b -+ |W| radius`, widened by its own rounding."""
+    batch = len(lower[0])
+    middle = [low + (high / 2 - low / 2) for low, high in zip(lower, upper, strict=True)]
+    radius = [
+        np.maximum(high - mid, mid - low) * (1 + 4 * UNIT) for low, mid, high in zip(lower, middle, upper, strict=True)
+    ]
+    both = node.absolute.linear([np.vstack([r, np.abs(m) + r]) for m, r in zip(middle, radius, strict=True)])
+    size = both[batch:] + np.abs(node.bias)
+    error = gamma(node.terms + 6) * size + TINY
+    y = node.linear(middle) + node.bias
+    spread = both[:batch] + 2 * error
+    return y - spread, y + spread, size * (1 + gamma(node.terms + 6)) + TINY
+
+
+def intervals(graph: Graph, lower: Array, upper: Array) -> Known:
+    """Plain interval propagation through the whole graph, for a batch of boxes."""
+    known = Known(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
+    for number in range(len(graph.nodes)):
+        step(graph, number, known)
+    return known

@@ -1,0 +1,214 @@
+"""The one rigorous back-substitution: affine functions of the inputs below rows of any value of a graph, on boxes.
+
+A row of coefficients of a node is carried from the node to the inputs: through an affine node by pulling it back, through
+a function by the line that bounds it from the right side. What is computed in floating point is a row that differs from
+the exact one; the difference, times the largest values that it can meet, is collected in `error` and charged at the end
+(the analysis is that of `rounding`). CROWN, FastLin, alpha- and beta-CROWN differ in their lines and decisions only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ginnacer_verify.bounds.intervals import Known, step
+from ginnacer_verify.deadline import FOREVER, Deadline
+from ginnacer_verify.graph.function import Lines
+from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
+from ginnacer_verify.network import Array
+from ginnacer_verify.rounding import HUGE, TINY, UNDERFLOW, UNIT, gamma
+
+MOST_VALUES = 24_000_000
+"""So many coefficients are held at once; more rows are taken in chunks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Which lines a back-substitution uses, and which decisions it may exploit, by the number of a node.
+
+    `low` and `high` choose among the lines of a function (`Function.lines`), with a row axis or without. `force[k]` are
+    multipliers of decisions about node k: `force * (value - at)` is not negative anywhere in the region, so it may be
+    taken away from any row."""
+
+    low: Mapping[int, Array] = field(default_factory=dict)
+    high: Mapping[int, Array] = field(default_factory=dict)
+    force: Mapping[int, tuple[Array, Array]] = field(default_factory=dict)
+
+
+PLAIN = Choices()
+
+
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """`slope @ x + constant - error` is below each row everywhere on its box: (batch, rows, inputs), (batch, rows).
+
+    `met` holds, where asked for, the coefficients with which each function was met."""
+
+    slope: Array
+    constant: Array
+    error: Array
+    met: Mapping[int, Array] = field(default_factory=dict)
+
+    def least(self, lower: Array, upper: Array) -> Array:
+        """A lower bound of each row on its box; minus infinity where anything is not a number."""
+        middle = lower + (upper / 2 - lower / 2)
+        radius = np.maximum(upper - middle, middle - lower) * (1 + 4 * UNIT)
+        size = _rows_times(np.abs(self.slope), radius)
+        largest = _rows_times(np.abs(self.slope), np.abs(middle)) + size + np.abs(self.constant)
+        error = self.error + gamma(self.slope.shape[-1] + 8) * largest
+        bound = _rows_times(self.slope, middle) + self.constant - size - 2 * error - TINY
+        return np.where(np.isfinite(bound), bound, -np.inf)
+
+
+def _rows_times(rows: Array, values: Array) -> Array:
+    """`rows @ values` for each box: (batch or 1, rows, size) and (batch, size) to (batch, rows)."""
+    return np.asarray(np.matmul(rows, values[..., None])[..., 0])
+
+
+def lines_of(graph: Graph, number: int, known: Known, choices: Choices = PLAIN) -> Lines:
+    """The lines of a function on its boxes, with an axis for rows."""
+    node = graph.nodes[number]
+    assert isinstance(node, Apply)
+    lower, upper = known.ends(node.sources)
+    low, high = choices.low.get(number), choices.high.get(number)
+    return node.function.lines(
+        tuple(ends[:, None] for ends in lower), tuple(ends[:, None] for ends in upper), low, high
+    )
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def planes(
+    graph: Graph, start: int, rows: Array, known: Known, choices: Choices = PLAIN, *, keep: bool = False
+) -> Planes:
+    """Planes below `rows @ value of node start`; rows are (batch or 1, rows, size). `known` covers all nodes before it.
+
+    With `keep` the coefficients that each function met are part of the answer."""
+    held: dict[int, Array] = {start: rows}
+    batch, count = known.batch, rows.shape[1]
+    constant, error = np.zeros((batch, count)), np.full((batch, count), TINY)
+    slope, met = np.zeros((batch, count, graph.inputs)), {}
+    for number in range(start, -1, -1):
+        force = choices.force.get(number)
+        if number not in held and force is None:
+            continue
+        a = held.pop(number) if number in held else np.zeros((1, count, graph.nodes[number].size))
+        if force is not None:
+            multiplier, at = force
+            a = a - multiplier
+            constant = constant + _rows_times(multiplier, at)
+            error = error + gamma(8) * _rows_times(np.abs(a) + np.abs(multiplier), known.largest(number) + np.abs(at))
+        node = graph.nodes[number]
+        match node:
+            case Input():
+                slope[..., node.start : node.start + node.size] += a
+                error = error + UNIT * 2 * _rows_times(np.abs(a), known.largest(number))
+                continue
+            case Affine():
+                constant = constant + _rows_times(a, np.broadcast_to(node.bias, (1, node.size)))
+                error = error + gamma(node.terms + 12) * _rows_times(np.abs(a), known.sizes[number])
+                error = error + UNDERFLOW * (node.size + 4) * (1.0 + known.sizes[number].sum(axis=1))[:, None]
+                flat = a.reshape(-1, node.size)
+                parts = [one.pull_back(flat).reshape(*a.shape[:2], one.inputs) for one in node.maps]
+            case Apply():
+                if keep:
+                    met[number] = a
+                lines = lines_of(graph, number, known, choices)
+                over, under = np.maximum(a, 0.0), np.minimum(a, 0.0)
+                reach = np.maximum(np.abs(lines.lower_intercept), np.abs(lines.upper_intercept))
+                for k, source in enumerate(node.sources):
+                    steepest = np.maximum(np.abs(lines.lower_slope[k]), np.abs(lines.upper_slope[k]))
+                    reach = reach + steepest * known.largest(source)[:, None]
+                size = np.abs(a)
+                constant = constant + (over * lines.lower_intercept + under * lines.upper_intercept).sum(axis=-1)
+                error = error + gamma(node.size + 12) * (size * reach).sum(axis=-1)
+                error = error + UNDERFLOW * 8 * (1.0 + reach.sum(axis=-1))
+                parts = [
+                    over * lines.lower_slope[k] + under * lines.upper_slope[k] for k in range(len(node.sources))
+                ]
+            case _:
+                raise TypeError(f"{node!r} is no node of a graph")
+        for source, part in zip(node.sources, parts, strict=True):
+            if source in held:
+                part = held[source] + part
+                error = error + UNIT * 2 * _rows_times(np.abs(part), known.largest(source))
+            held[source] = part
+    broken = ~np.isfinite(error) | ~(np.abs(constant) < HUGE)
+    return Planes(slope, np.where(broken, np.nan, constant), error, met)
+
+
+def below(graph: Graph, start: int, rows: Array, known: Known, choices: Choices = PLAIN) -> Array:
+    """Lower bounds of `rows @ value of node start`, rows (rows, size), on every box: (batch, rows)."""
+    return planes(graph, start, rows[None], known, choices).least(known.box_lower, known.box_upper)
+
+
+def tightened(
+    graph: Graph,
+    lower: Array,
+    upper: Array,
+    *,
+    within: Known | None = None,
+    deadline: Deadline = FOREVER,
+    work: float = np.inf,
+) -> Known:
+    """Intervals of all nodes with those that functions are loose on tightened by back-substitution, node by node.
+
+    `within` is known before (of larger boxes, or with cuts). Nodes whose rows would take more than `work` multiplications
+    keep their intervals, as do all that the deadline leaves no time for."""
+    known = Known(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
+    cost = np.zeros(len(graph.nodes))
+    wanted = _entering(graph)
+    for number, node in enumerate(graph.nodes):
+        step(graph, number, known)
+        if within is not None:
+            known.tighten(number, within.lower[number], within.upper[number])
+        own = sum(_cost(one) for one in node.maps) if isinstance(node, Affine) else node.size
+        cost[number] = own + sum(cost[source] for source in node.sources)
+        if number not in wanted or not any(cost[source] for source in node.sources):
+            continue
+        loose = np.flatnonzero(_loose(graph, number, wanted[number], known).any(axis=0))
+        if len(loose) and 2 * len(loose) * known.batch * cost[number] <= work:
+            _tighten(graph, number, loose, known, deadline)
+    return known
+
+
+def _cost(one: object) -> float:
+    """Multiplications of one row that is pulled back."""
+    return float(getattr(one, "outputs", 0)) * float(getattr(one, "terms", 1))
+
+
+def _entering(graph: Graph) -> dict[int, list[int]]:
+    """The nodes whose values enter functions, and the numbers of those functions' nodes."""
+    found: dict[int, list[int]] = {}
+    for number in graph.applied:
+        for source in graph.nodes[number].sources:
+            found.setdefault(source, []).append(number)
+    return found
+
+
+def _loose(graph: Graph, number: int, functions: list[int], known: Known) -> Array:
+    """Where the value of a node enters a function whose lines are not exact there. Arguments that are not bounded yet
+    count as unknown: then every value that varies is wanted."""
+    loose = np.zeros(known.lower[number].shape, dtype=np.bool_)
+    for function in functions:
+        node = graph.nodes[function]
+        assert isinstance(node, Apply)
+        if all(source < len(known.lower) for source in node.sources):
+            loose |= ~np.isnan(node.function.cut(*known.ends(node.sources))[1])
+        else:
+            loose |= known.lower[number] < known.upper[number]
+    return loose
+
+
+def _tighten(graph: Graph, number: int, rows: Array, known: Known, deadline: Deadline) -> None:
+    size = graph.nodes[number].size
+    chunk = max(1, MOST_VALUES // (2 * known.batch * graph.widest))
+    lower, upper = np.full((known.batch, size), -np.inf), np.full((known.batch, size), np.inf)
+    for first in range(0, len(rows), chunk):
+        if deadline.passed:
+            break
+        chosen = rows[first : first + chunk]
+        units = np.zeros((len(chosen), size))
+        units[np.arange(len(chosen)), chosen] = 1.0
+        found = below(graph, number, np.vstack([units, -units]), known)
+        lower[:, chosen], upper[:, chosen] = found[:, : len(chosen)], -found[:, len(chosen) :]
+    known.tighten(number, lower, upper)
