@@ -10,7 +10,9 @@ import numpy as np
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.network import Array, Network
+from ginnacer_verify.graph.gradient import value_and_gradient
+from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.network import Array
 from ginnacer_verify.properties.property import Disjunct
 from ginnacer_verify.replay import Counterexample, Judge, settle
 
@@ -53,25 +55,14 @@ class Goal:
         return np.asarray(self.matrix[(y @ self.matrix.T - self.offset).argmax(axis=1)])
 
 
-def gradient(network: Network, x: Array, goal: Goal) -> tuple[Array, Array]:
+def gradient(graph: Graph, x: Array, goal: Goal) -> tuple[Array, Array]:
     """The excess of each row of a batch of inputs, and a direction of ascent with respect to them.
 
-    That is the gradient, but in every other pair of rows inactive ReLUs let a little of it through: on a plateau the
+    That is the gradient, but in every other pair of rows flat functions let a little of it through: on a plateau the
     gradient itself is 0, or sees only the edge of the plateau."""
     leak = np.where(np.arange(len(x)) // 2 % 2, LEAK, 0.0)[:, None]
-    *hidden, y = network.through(x)
-    slope = goal.slope(y)
-    for number in range(len(network.layers) - 1, -1, -1):
-        slope = np.asarray(slope @ network.layers[number].weight)
-        if number:
-            slope = slope * np.where(hidden[number - 1] > 0, 1.0, leak)
+    y, slope = value_and_gradient(graph, x, goal.slope, leak)
     return goal.excess(y), slope
-
-
-def outputs(network: Network, x: Array) -> Array:
-    """One row of outputs per row of a batch of inputs."""
-    *_, y = network.through(x)
-    return y
 
 
 def starts(box: Box, random: np.random.Generator, count: int) -> Array:
@@ -93,22 +84,22 @@ def lattice(box: Box) -> Array:
     return points
 
 
-def best(network: Network, goal: Goal, points: Array, count: int) -> Array:
+def best(graph: Graph, goal: Goal, points: Array, count: int) -> Array:
     """The points that come nearest to being unsafe."""
-    return points[np.argsort(goal.excess(outputs(network, points)), kind="stable")[:count]]
+    return points[np.argsort(goal.excess(graph.evaluate(points)), kind="stable")[:count]]
 
 
-def descend(network: Network, goal: Goal, box: Box, x: Array, deadline: Deadline) -> Iterator[Array]:
+def descend(graph: Graph, goal: Goal, box: Box, x: Array, deadline: Deadline) -> Iterator[Array]:
     """Signed gradient steps that shrink; yields the whole batch whenever its best excess may be unsafe, and last."""
     x = inside(x, goal.disjunct, box)
     for step in np.geomspace(0.5, 0.002, STEPS):
-        excess, slope = gradient(network, x, goal)
+        excess, slope = gradient(graph, x, goal)
         if excess.min() <= HOPEFUL:
             yield x[np.argsort(excess, kind="stable")[:3]]
         if deadline.passed:
             return
         x = inside(box.clip(x - step * (box.upper - box.lower) * np.sign(slope)), goal.disjunct, box)
-    yield x[np.argsort(goal.excess(outputs(network, x)), kind="stable")[:3]]
+    yield x[np.argsort(goal.excess(graph.evaluate(x)), kind="stable")[:3]]
 
 
 def inside(x: Array, disjunct: Disjunct, box: Box) -> Array:
@@ -129,10 +120,10 @@ def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadl
     """Descend from each row of `x` and replay what looks unsafe, or at least nearer to it than what was refuted."""
     goal, nearest, replays = Goal.of(disjunct), np.inf, 0
     scale = HOPEFUL * (1 + np.abs(goal.offset).max(initial=0.0))
-    for points in descend(judge.network, goal, box, x, deadline):
-        for point, excess in zip(points, goal.excess(outputs(judge.network, points)), strict=True):
+    for points in descend(judge.graph, goal, box, x, deadline):
+        for point, excess in zip(points, goal.excess(judge.graph.evaluate(points)), strict=True):
             if replays < REPLAYS and excess <= scale and (excess <= 0 or excess < nearest):
-                if isinstance(found := judge(settle(point, box, judge.network.dtype)), Counterexample):
+                if isinstance(found := judge(settle(point, box, judge.dtype)), Counterexample):
                     return found
                 nearest, replays = min(nearest, excess), replays + 1
     return None
@@ -146,7 +137,7 @@ def falsify(
         if deadline.passed:
             return None
         if not disjunct.box.is_empty:
-            nearest = best(judge.network, Goal.of(disjunct), lattice(disjunct.box), restarts)
+            nearest = best(judge.graph, Goal.of(disjunct), lattice(disjunct.box), restarts)
             points = np.concatenate([nearest, starts(disjunct.box, random, restarts)])
             if found := attack(judge, disjunct, disjunct.box, points, deadline):
                 return found

@@ -5,14 +5,16 @@ onnxruntime's output for it lies in the unsafe set. Both comparisons are exact.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ginnacer_verify.box import Box
-from ginnacer_verify.emit.onnx import network_model
 from ginnacer_verify.errors import PropertyError, WitnessError
+from ginnacer_verify.graph.chain import chain_of, graph_of
+from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.network import Array, Network, read_only
 from ginnacer_verify.properties.property import Disjunct, Property
 from ginnacer_verify.runtime import Runtime
@@ -58,10 +60,16 @@ def settle(x: ArrayLike, box: Box, dtype: np.dtype[Any]) -> Array:
 class Judge:
     """Replays witnesses of one property on one network; the session is made once and used for all of them."""
 
-    def __init__(self, network: Network, prop: Property) -> None:
+    def __init__(self, network: Network | Graph, prop: Property) -> None:
         check_fit(network, prop)
-        self.network, self.prop = network, prop
-        self._runtime = Runtime(network.model or network_model(network))
+        self.prop, self.graph, self.dtype = prop, graph_of(network), network.dtype
+        self._given = network
+        self._runtime = Runtime(self.graph.model)
+
+    @cached_property
+    def network(self) -> Network:
+        """The network as a chain of affine layers and ReLUs, for those who need one."""
+        return chain_of(self._given)
 
     def __call__(self, x: ArrayLike) -> Judgement:
         """Judge a witness as it stands."""
@@ -89,9 +97,9 @@ class Judge:
 
     def _as_held(self, point: Array, disjunct: Disjunct) -> Array:
         """The witness as the network sees it, except where the box has no number of the network's element type."""
-        held = point.astype(self.network.dtype).astype(np.float64)
-        settled = settle(held, disjunct.box, self.network.dtype)
-        no_number = settled.astype(self.network.dtype).astype(np.float64) != settled
+        held = point.astype(self.dtype).astype(np.float64)
+        settled = settle(held, disjunct.box, self.dtype)
+        no_number = settled.astype(self.dtype).astype(np.float64) != settled
         return read_only(np.where(no_number, point, held))
 
     @staticmethod
@@ -110,7 +118,7 @@ class Judge:
         return ""
 
 
-def check_fit(network: Network, prop: Property) -> None:
+def check_fit(network: Network | Graph, prop: Property) -> None:
     """Refuse a property about another number of inputs or outputs, or another element type, than the network has."""
     if (network.inputs, network.outputs) != (prop.inputs, prop.outputs):
         raise PropertyError(

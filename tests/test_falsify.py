@@ -9,6 +9,7 @@ from cases import box_of, one_disjunct, random_case, random_network
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.falsify import Goal, around, attack, falsify, gradient, inside, starts
+from ginnacer_verify.graph.chain import graph_of
 from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.replay import Counterexample, Judge
@@ -24,11 +25,11 @@ def test_gradient_is_that_of_finite_differences() -> None:
     goal = Goal.of(disjunct)
     points = np.random.default_rng(1).normal(size=(20, 3))
     exact = np.arange(len(points)) // 2 % 2 == 0  # in the other rows inactive ReLUs let something through
-    excess, slope = gradient(network, points, goal)
+    excess, slope = gradient(graph_of(network), points, goal)
     for j in range(3):
         moved = points.copy()
         moved[:, j] += 1e-7
-        change = (gradient(network, moved, goal)[0] - excess) / 1e-7
+        change = (gradient(graph_of(network), moved, goal)[0] - excess) / 1e-7
         assert change[exact] == pytest.approx(slope[exact, j], abs=1e-4)
 
 
@@ -129,7 +130,7 @@ def test_every_other_pair_of_starts_sees_beyond_a_plateau() -> None:
     """relu(x - 1) is flat below 1: the gradient is 0 there, the direction of the leaking rows is not."""
     network = Network.from_arrays(([[1.0]], [-1.0]), ([[-1.0]], [0.0]))
     goal = Goal.of(one_disjunct(box_of([0.0], [2.0]), [[1.0]], [-0.5]).disjuncts[0])
-    _, slope = gradient(network, np.full((4, 1), 0.5), goal)
+    _, slope = gradient(graph_of(network), np.full((4, 1), 0.5), goal)
     assert slope[:2].tolist() == [[0.0], [0.0]]
     assert (slope[2:] < 0).all()
 

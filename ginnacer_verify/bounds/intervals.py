@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
 from ginnacer_verify.network import Array
@@ -14,8 +15,8 @@ from ginnacer_verify.rounding import TINY, UNIT, gamma
 class Known:
     """What is known about the nodes of a graph on a batch of boxes, node by node as far as it has been looked at.
 
-    `lower[k] <= value <= upper[k]`, (batch, size); of an affine node `sizes[k]` bounds the sum of the absolute values of
-    all terms that make up a value: the scale of its rounding errors."""
+    `lower[k] <= value <= upper[k]`, (batch, size); of an affine node `sizes[k]` bounds the sum of the absolute values
+    of all terms that make up a value: the scale of its rounding errors."""
 
     box_lower: Array
     box_upper: Array
@@ -45,11 +46,11 @@ class Known:
         return lower, tuple(np.maximum(low, self.upper[s]) for low, s in zip(lower, sources, strict=True))
 
     @property
-    def empty(self) -> Array:
+    def empty(self) -> NDArray[np.bool_]:
         """Which boxes of the batch hold no input that satisfies all cuts, by their intervals alone."""
-        none = (self.box_lower > self.box_upper).any(axis=1)
+        none = np.asarray((self.box_lower > self.box_upper).any(axis=1))
         for low, high in zip(self.lower, self.upper, strict=True):
-            none = none | (low > high).any(axis=1)
+            none = np.asarray(none | (low > high).any(axis=1))
         return none
 
 

@@ -1,23 +1,27 @@
 """The one rigorous back-substitution: affine functions of the inputs below rows of any value of a graph, on boxes.
 
-A row of coefficients of a node is carried from the node to the inputs: through an affine node by pulling it back, through
-a function by the line that bounds it from the right side. What is computed in floating point is a row that differs from
-the exact one; the difference, times the largest values that it can meet, is collected in `error` and charged at the end
-(the analysis is that of `rounding`). CROWN, FastLin, alpha- and beta-CROWN differ in their lines and decisions only.
+A row of coefficients of a node is carried from the node to the inputs: through an affine node by pulling it back,
+through a function by the line that bounds it from the right side. What is computed in floating point is a row that
+differs from the exact one; the difference, times the largest values that it can meet, is collected in `error` and
+charged at the end (the analysis is that of `rounding`: each term of a constant passes the sum over its node and at most
+two additions per node that follows). CROWN, FastLin, alpha- and beta-CROWN differ in lines and decisions only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ginnacer_verify.bounds.intervals import Known, step
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.graph.function import Lines
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
+from ginnacer_verify.graph.linear import Indices
 from ginnacer_verify.network import Array
 from ginnacer_verify.rounding import HUGE, TINY, UNDERFLOW, UNIT, gamma
 
+Mask = NDArray[np.bool_]
 MOST_VALUES = 24_000_000
 """So many coefficients are held at once; more rows are taken in chunks."""
 
@@ -27,12 +31,12 @@ class Choices:
     """Which lines a back-substitution uses, and which decisions it may exploit, by the number of a node.
 
     `low` and `high` choose among the lines of a function (`Function.lines`), with a row axis or without. `force[k]` are
-    multipliers of decisions about node k: `force * (value - at)` is not negative anywhere in the region, so it may be
-    taken away from any row."""
+    multipliers of decisions about node k, pairs of arrays: `multiplier * (value - at)` is not negative anywhere in the
+    region, so it may be taken away from any row."""
 
     low: Mapping[int, Array] = field(default_factory=dict)
     high: Mapping[int, Array] = field(default_factory=dict)
-    force: Mapping[int, tuple[Array, Array]] = field(default_factory=dict)
+    force: Mapping[int, Sequence[tuple[Array, Array]]] = field(default_factory=dict)
 
 
 PLAIN = Choices()
@@ -87,16 +91,18 @@ def planes(
     batch, count = known.batch, rows.shape[1]
     constant, error = np.zeros((batch, count)), np.full((batch, count), TINY)
     slope, met = np.zeros((batch, count, graph.inputs)), {}
+    spare = 12 + 2 * len(graph.nodes)
     for number in range(start, -1, -1):
-        force = choices.force.get(number)
-        if number not in held and force is None:
+        force = choices.force.get(number, ())
+        if number not in held and not force:
             continue
         a = held.pop(number) if number in held else np.zeros((1, count, graph.nodes[number].size))
-        if force is not None:
-            multiplier, at = force
+        for multiplier, at in force:
             a = a - multiplier
             constant = constant + _rows_times(multiplier, at)
-            error = error + gamma(8) * _rows_times(np.abs(a) + np.abs(multiplier), known.largest(number) + np.abs(at))
+            error = error + gamma(graph.nodes[number].size + spare) * _rows_times(
+                np.abs(a) + np.abs(multiplier), known.largest(number) + np.abs(at)
+            )
         node = graph.nodes[number]
         match node:
             case Input():
@@ -105,7 +111,7 @@ def planes(
                 continue
             case Affine():
                 constant = constant + _rows_times(a, np.broadcast_to(node.bias, (1, node.size)))
-                error = error + gamma(node.terms + 12) * _rows_times(np.abs(a), known.sizes[number])
+                error = error + gamma(max(node.terms, node.size) + spare) * _rows_times(np.abs(a), known.sizes[number])
                 error = error + UNDERFLOW * (node.size + 4) * (1.0 + known.sizes[number].sum(axis=1))[:, None]
                 flat = a.reshape(-1, node.size)
                 parts = [one.pull_back(flat).reshape(*a.shape[:2], one.inputs) for one in node.maps]
@@ -120,11 +126,9 @@ def planes(
                     reach = reach + steepest * known.largest(source)[:, None]
                 size = np.abs(a)
                 constant = constant + (over * lines.lower_intercept + under * lines.upper_intercept).sum(axis=-1)
-                error = error + gamma(node.size + 12) * (size * reach).sum(axis=-1)
+                error = error + gamma(node.size + spare) * (size * reach).sum(axis=-1)
                 error = error + UNDERFLOW * 8 * (1.0 + reach.sum(axis=-1))
-                parts = [
-                    over * lines.lower_slope[k] + under * lines.upper_slope[k] for k in range(len(node.sources))
-                ]
+                parts = [over * lines.lower_slope[k] + under * lines.upper_slope[k] for k in range(len(node.sources))]
             case _:
                 raise TypeError(f"{node!r} is no node of a graph")
         for source, part in zip(node.sources, parts, strict=True):
@@ -152,8 +156,8 @@ def tightened(
 ) -> Known:
     """Intervals of all nodes with those that functions are loose on tightened by back-substitution, node by node.
 
-    `within` is known before (of larger boxes, or with cuts). Nodes whose rows would take more than `work` multiplications
-    keep their intervals, as do all that the deadline leaves no time for."""
+    `within` is known before (of larger boxes, or with cuts). Nodes whose rows would take more than `work`
+    multiplications keep their intervals, as do all that the deadline leaves no time for."""
     known = Known(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
     cost = np.zeros(len(graph.nodes))
     wanted = _entering(graph)
@@ -185,7 +189,7 @@ def _entering(graph: Graph) -> dict[int, list[int]]:
     return found
 
 
-def _loose(graph: Graph, number: int, functions: list[int], known: Known) -> Array:
+def _loose(graph: Graph, number: int, functions: list[int], known: Known) -> Mask:
     """Where the value of a node enters a function whose lines are not exact there. Arguments that are not bounded yet
     count as unknown: then every value that varies is wanted."""
     loose = np.zeros(known.lower[number].shape, dtype=np.bool_)
@@ -199,7 +203,7 @@ def _loose(graph: Graph, number: int, functions: list[int], known: Known) -> Arr
     return loose
 
 
-def _tighten(graph: Graph, number: int, rows: Array, known: Known, deadline: Deadline) -> None:
+def _tighten(graph: Graph, number: int, rows: Indices, known: Known, deadline: Deadline) -> None:
     size = graph.nodes[number].size
     chunk = max(1, MOST_VALUES // (2 * known.batch * graph.widest))
     lower, upper = np.full((known.batch, size), -np.inf), np.full((known.batch, size), np.inf)

@@ -191,7 +191,7 @@ class Graph:
         """The output for one input, of the network's own shape or flat; or for a batch with one of them per entry."""
         array = np.asarray(x, dtype=np.float64)
         if array.size == self.inputs and array.shape in {(self.inputs,), self.input_shape}:
-            return self.evaluate(array.reshape(1, -1))[0]
+            return np.asarray(self.evaluate(array.reshape(1, -1))[0])
         if array.shape[1:] in {(self.inputs,), self.input_shape, self.input_shape[1:]}:
             return self.evaluate(array.reshape(len(array), -1))
         raise NetworkError(
@@ -207,7 +207,7 @@ def value_of(node: Node, x: Array, sources: Sequence[Array]) -> Array:
     """The value of one node for a batch of flat inputs, given those of its sources."""
     match node:
         case Input():
-            return x[:, node.start : node.start + node.size]
+            return np.asarray(x[:, node.start : node.start + node.size])
         case Affine():
             return np.asarray(node.linear(sources) + node.bias)
         case Apply():

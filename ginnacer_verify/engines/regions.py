@@ -1,0 +1,311 @@
+"""Branch and bound on any graph: regions are boxes with decisions about neurons, bounded in batches, cut while open.
+
+Few varying inputs: boxes are halved, and each gets bounds of its own. Many: a neuron is cut where its lines give away
+most, its bounds are those of the whole box as far as no cut has changed them, and lines, decisions and rows get
+multipliers of their own. What has no cut left that helps is halved in its inputs, so the search ends for every property
+that is decided with some slack.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ginnacer_verify.bounds.ascent import Cuts, Found, Multipliers, ascend
+from ginnacer_verify.bounds.intervals import Known
+from ginnacer_verify.bounds.substitution import Choices, lines_of, tightened
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.falsify import attack
+from ginnacer_verify.graph.graph import Apply, Graph
+from ginnacer_verify.network import Array
+from ginnacer_verify.parts import parts
+from ginnacer_verify.progress import Observer, Progress
+from ginnacer_verify.replay import Counterexample, Judge, settle
+
+FEW_INPUTS = 12
+"""Up to so many varying inputs boxes are halved; beyond, neurons are cut."""
+STEPS_BOX, STEPS_ROOT, STEPS = 2, 24, 8
+"""How often multipliers are improved: for a halved box, for a property's whole box, for a region with cuts."""
+MOST_BOXES = 256
+MOST_VALUES = 12_000_000
+"""Regions that are bounded together, and numbers that are held for them."""
+WORK = 3e10
+"""Multiplications that the bounds of one node may take, all regions of a batch together."""
+Indices = NDArray[np.intp]
+TOO_NEAR = "the network comes nearer to the unsafe set than regions can be cut"
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A box with decided neurons, `(node, index, at, side)`: there `side * (value - at) >= 0`. One disjunct is open."""
+
+    disjunct: int
+    lower: Array
+    upper: Array
+    cuts: tuple[tuple[int, int, float, int], ...] = ()
+    bound: float = -np.inf
+    start: Multipliers | None = field(default=None, repr=False)
+
+
+class RegionRun:
+    """One property on one graph. Call `run`; `progress` can be asked at any time."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        graph: Graph,
+        deadline: Deadline,
+        *,
+        seed: int = 0,
+        falsify: bool = True,
+        observe: Observer | None = None,
+    ) -> None:
+        self.judge, self.graph, self.deadline, self.falsify, self.observe = judge, graph, deadline, falsify, observe
+        self.random = np.random.default_rng(seed)
+        self.disjuncts = judge.prop.disjuncts
+        self.open: list[Region] = []
+        self.roots: dict[int, Known] = {}
+        self.regions = self.unstable = 0
+        self.reasons: list[str] = []
+
+    def run(self) -> Counterexample | str | None:
+        """A counterexample, or why there is no verdict, or None: all is proved."""
+        for part in parts(self.judge.prop):
+            box = part.box
+            self.open += [Region(number, box.lower, box.upper) for number in reversed(part.disjuncts)]
+        self.open.reverse()
+        while self.open:
+            if self.deadline.passed:
+                return "time ran out: raise --timeout"
+            if found := self._step():
+                return found
+            if self.observe:
+                self.observe(self.progress())
+        return "; ".join(dict.fromkeys(self.reasons)) or None
+
+    def progress(self) -> Progress:
+        open_disjuncts = len({region.disjunct for region in self.open})
+        return Progress("regions", self.regions, len(self.open), self.unstable, open_disjuncts, self.deadline.left)
+
+    def _step(self) -> Counterexample | None:
+        """Bound the regions on top of the stack and cut what stays open."""
+        halving = self._halves(self.open[-1])
+        batch = self._take(halving)
+        rows, offset = self._rows(batch)
+        cuts: dict[int, Cuts] = {}
+        if halving:
+            lower, upper = np.array([r.lower for r in batch]), np.array([r.upper for r in batch])
+            known, steps = self._tightened(lower, upper), STEPS_BOX
+        else:
+            known, cuts = self._known(batch)
+            steps = STEPS if batch[0].cuts else STEPS_ROOT
+        start = self._start(batch, known, cuts, offset)
+        found = ascend(self.graph, rows, offset, known, cuts, start, steps, self.deadline)
+        self.regions += len(batch)
+        closed = (found.bound > 0) | known.empty
+        still = np.flatnonzero(~closed)
+        if counterexample := self._confirm(batch, found, still):
+            return counterexample
+        for i in still[np.argsort(found.bound[still], kind="stable")[::-1]]:
+            children = self._children(batch[i], int(i), found, known, halving=halving)
+            if not children:
+                self.reasons.append(TOO_NEAR)
+            self.open += children
+        return None
+
+    def _tightened(self, lower: Array, upper: Array, within: Known | None = None) -> Known:
+        return tightened(self.graph, lower, upper, within=within, deadline=self.deadline, work=WORK)
+
+    def _halves(self, region: Region) -> bool:
+        return bool(np.count_nonzero(region.lower < region.upper) <= FEW_INPUTS)
+
+    def _take(self, halving: bool) -> list[Region]:
+        """The last regions of one kind: of one disjunct where they share the bounds of its box."""
+        total = sum(node.size for node in self.graph.nodes)
+        most = int(np.clip(MOST_VALUES // max(1, total), 1, MOST_BOXES))
+        first = self.open[-1]
+        batch = [self.open.pop()]
+        while self.open and len(batch) < most:
+            other = self.open[-1]
+            alike = len(self.disjuncts[other.disjunct].outputs) == len(self.disjuncts[first.disjunct].outputs)
+            if halving != self._halves(other) or not alike:
+                break
+            if not halving and (other.disjunct != first.disjunct or bool(other.cuts) != bool(first.cuts)):
+                break
+            batch.append(self.open.pop())
+        return batch
+
+    def _rows(self, batch: Sequence[Region]) -> tuple[Array, Array]:
+        """The unsafe rows of each region's disjunct, and their offsets: unsafe where all rows are at most these."""
+        polytopes = [self.disjuncts[region.disjunct].outputs for region in batch]
+        count = max(1, *(len(polytope) for polytope in polytopes)) if polytopes else 1
+        rows = np.zeros((len(batch), count, self.graph.outputs))
+        offset = np.full((len(batch), count), -np.inf)
+        for i, polytope in enumerate(polytopes):
+            rows[i, : len(polytope)], offset[i, : len(polytope)] = polytope.matrix, polytope.offset
+        return rows, offset
+
+    def _known(self, batch: Sequence[Region]) -> tuple[Known, dict[int, Cuts]]:
+        """Bounds of regions of one disjunct: those of its whole box, with the cuts, carried forwards as intervals."""
+        first = batch[0]
+        if first.disjunct not in self.roots:
+            box = self.disjuncts[first.disjunct].box
+            alike = [n for n in self.roots if self.disjuncts[n].box is box]
+            self.roots[first.disjunct] = (
+                self.roots[alike[0]] if alike else self._tightened(box.lower[None], box.upper[None])
+            )
+        root = self.roots[first.disjunct]
+        lower, upper = np.array([r.lower for r in batch]), np.array([r.upper for r in batch])
+        cuts = _cuts(self.graph, batch)
+        if not cuts and all(region.lower is batch[0].lower for region in batch) and len(batch) == 1:
+            return root, cuts
+        many = len(batch)
+        within = Known(
+            lower,
+            upper,
+            [np.broadcast_to(v, (many, v.shape[1])) for v in root.lower],
+            [np.broadcast_to(v, (many, v.shape[1])) for v in root.upper],
+        )
+        for number, cut in cuts.items():
+            within.tighten(number, cut.lower, cut.upper)
+        return tightened(self.graph, lower, upper, within=within, work=0.0), cuts
+
+    def _start(self, batch: Sequence[Region], known: Known, cuts: dict[int, Cuts], offset: Array) -> Multipliers:
+        """Where the multipliers begin: at those of the region that each came from, else at what is best on its own."""
+        chosen = Multipliers(rows=np.isfinite(offset) / np.maximum(1, np.isfinite(offset).sum(axis=1, keepdims=True)))
+        loose = 0
+        for number in self.graph.applied:
+            node = self.graph.nodes[number]
+            assert isinstance(node, Apply)
+            shape = (len(batch), node.size)
+            lower, upper = known.ends(node.sources)
+            loose += int((~np.isnan(node.function.cut(lower, upper)[1])).sum(axis=1).max(initial=0))
+            below, above = node.function.choices
+            if below:
+                best = (upper[0] > -lower[0]).astype(float) if node.function.arity == 1 else np.full(shape, 0.5)
+                chosen.low[number] = best
+            if above:
+                chosen.high[number] = np.full(shape, 0.5)
+            for i, region in enumerate(batch):
+                if region.start is not None:
+                    if below:
+                        chosen.low[number][i] = region.start.low[number]
+                    if above:
+                        chosen.high[number][i] = region.start.high[number]
+        for place in [(number, sign) for number in cuts for sign in (1, -1)]:
+            chosen.decided[place] = np.zeros(cuts[place[0]].lower.shape)
+            for i, region in enumerate(batch):
+                if region.start is not None and place in region.start.decided:
+                    chosen.decided[place][i] = region.start.decided[place]
+        for i, region in enumerate(batch):
+            if region.start is not None:
+                chosen.rows[i] = region.start.rows
+        self.unstable = max(self.unstable, loose)
+        return chosen
+
+    def _confirm(self, batch: Sequence[Region], found: Found, still: Indices) -> Counterexample | None:
+        """Run the graph at the corners of the worst open regions, replay what is unsafe, and attack from there."""
+        worst = still[np.argsort(found.bound[still], kind="stable")[:16]]
+        if not len(worst):
+            return None
+        middles = np.array([batch[i].lower + (batch[i].upper / 2 - batch[i].lower / 2) for i in worst])
+        points = np.concatenate([found.corner[worst], middles])
+        outputs = self.graph.evaluate(points)
+        for point, y, i in zip(points, outputs, [*worst, *worst], strict=True):
+            disjunct = self.disjuncts[batch[i].disjunct]
+            if bool((disjunct.outputs.matrix @ y <= disjunct.outputs.offset).all()):
+                judgement = self.judge(settle(point, disjunct.box, self.judge.dtype))
+                if isinstance(judgement, Counterexample):
+                    return judgement
+        if not self.falsify or self.random.random() > 0.25:
+            return None
+        i = int(worst[0])
+        disjunct = self.disjuncts[batch[i].disjunct]
+        return attack(self.judge, disjunct, disjunct.box, points[[0, len(worst)]], self.deadline)
+
+    def _children(self, region: Region, i: int, found: Found, known: Known, *, halving: bool) -> list[Region]:
+        """The two halves of an open region; none where no number is left in between."""
+        bound = float(found.bound[i])
+        start = _row(found.multipliers, i)
+        if not halving and (place := self._wanted(region, i, found, known)) is not None:
+            node, index, at = place
+            return [
+                Region(
+                    region.disjunct, region.lower, region.upper, (*region.cuts, (node, index, at, side)), bound, start
+                )
+                for side in (1, -1)
+            ]
+        score = (np.abs(found.planes.slope[i, 0]) + 1e-12) * (region.upper - region.lower)
+        score = np.where(np.nextafter(region.lower, np.inf) < region.upper, score, -1.0)
+        if halving:  # a plane that hardly moves along a wide input says little about what lies behind it
+            width = region.upper - region.lower
+            score = np.where(score >= 0, score + 0.1 * np.abs(score).max() * width / max(width.max(), 1e-300), -1.0)
+        j = int(score.argmax())
+        if not score[j] > 0:
+            return []
+        middle = region.lower[j] + (region.upper[j] / 2 - region.lower[j] / 2)
+        left, right = region.upper.copy(), region.lower.copy()
+        left[j] = right[j] = middle
+        keep = start if not halving else None
+        return [
+            Region(region.disjunct, region.lower, left, region.cuts, bound, keep),
+            Region(region.disjunct, right, region.upper, region.cuts, bound, keep),
+        ]
+
+    def _wanted(self, region: Region, i: int, found: Found, known: Known) -> tuple[int, int, float] | None:
+        """The neuron to cut: where the lines of a function give away most, and where to cut its argument."""
+        best, place = 0.0, None
+        one = Known(
+            known.box_lower[i : i + 1],
+            known.box_upper[i : i + 1],
+            [v[i : i + 1] for v in known.lower],
+            [v[i : i + 1] for v in known.upper],
+        )
+        own = found.multipliers
+        low = {number: values[i : i + 1, None] for number, values in own.low.items()}
+        high = {number: values[i : i + 1, None] for number, values in own.high.items()}
+        chosen = Choices(low, high)
+        for number in self.graph.applied:
+            if number not in found.planes.met:
+                continue
+            node = self.graph.nodes[number]
+            assert isinstance(node, Apply)
+            met = found.planes.met[number][i, 0]
+            lines = lines_of(self.graph, number, one, chosen)
+            which, at = node.function.cut(*one.ends(node.sources))
+            y = [found.values[source][i : i + 1] for source in node.sources]
+            p = [np.where(which == k, at, v) for k, v in enumerate(y)] if len(y) == 1 else y
+            below = lines.lower_intercept[:, 0] + sum(s[:, 0] * v for s, v in zip(lines.lower_slope, y, strict=True))
+            above = lines.upper_intercept[:, 0] + sum(s[:, 0] * v for s, v in zip(lines.upper_slope, p, strict=True))
+            gap = np.maximum(met, 0.0) * (node.function.apply(*y) - below) - np.minimum(met, 0.0) * (
+                above - node.function.apply(*p)
+            )
+            gap = np.where(np.isnan(at) | ~np.isfinite(gap), -1.0, gap)[0]
+            j = int(gap.argmax())
+            if gap[j] > best:
+                best, place = float(gap[j]), (node.sources[int(which[0, j])], j, float(at[0, j]))
+        return place
+
+
+def _row(chosen: Multipliers, i: int) -> Multipliers:
+    """What one region chose, without the axis of the batch."""
+    return Multipliers(
+        {number: values[i] for number, values in chosen.low.items()},
+        {number: values[i] for number, values in chosen.high.items()},
+        {number: values[i] for number, values in chosen.decided.items()},
+        chosen.rows[i],
+    )
+
+
+def _cuts(graph: Graph, batch: Sequence[Region]) -> dict[int, Cuts]:
+    """The decisions of all regions of a batch, node by node; of several about one value the tightest count."""
+    found: dict[int, Cuts] = {}
+    for i, region in enumerate(batch):
+        for node, index, at, side in region.cuts:
+            if node not in found:
+                shape = (len(batch), graph.nodes[node].size)
+                found[node] = Cuts(np.full(shape, -np.inf), np.full(shape, np.inf))
+            ends = found[node].lower if side > 0 else found[node].upper
+            ends[i, index] = max(ends[i, index], at) if side > 0 else min(ends[i, index], at)
+    return found
