@@ -1,0 +1,3 @@
+/* For any processor, and for any compiler. */
+#define VARIANT ginnacer_baseline
+#include "kernels.h"

@@ -1,0 +1,8 @@
+/* For processors with AVX2 and FMA. */
+#include "variants.h"
+#if VARIANTS
+TARGET("avx2,fma,bmi,bmi2")
+#define VARIANT ginnacer_v3
+#include "kernels.h"
+END_TARGET
+#endif
