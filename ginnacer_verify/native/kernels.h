@@ -1,4 +1,4 @@
-/* The kernels, for the kind of processor that the including file names in VARIANT. */
+/* The kernels, for the kind of processor that the including file names in VARIANT; its vectors hold WIDE floats. */
 
 #include "boxes.h"
 #include "phases.h"

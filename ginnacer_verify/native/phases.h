@@ -17,45 +17,54 @@ typedef struct {
     int8_t *improved;
 } Climber;
 
-/* Some columns of a matrix product, from `first` on and TILE of them, for COUNT rows: all sums stay in registers. */
-#define TILE 32
+#if defined(__GNUC__)
+typedef float Wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
+enum { TILE = 2 * WIDE };
+
+/* COUNT rows of a matrix product, TILE columns at a time, whose sums stay in registers. The last tile overlaps the one
+   before it. */
 #define PRODUCT(COUNT)                                                                                                \
-    static void product_##COUNT(const float *RESTRICT left, int64_t stride, const float *RESTRICT matrix,             \
-                                float *RESTRICT out, int64_t out_stride, int64_t inner, int64_t width) {              \
-        int64_t i = 0;                                                                                                \
-        for (; i + TILE <= width; i += TILE) {                                                                        \
-            float sums[COUNT][TILE] = {{0.0f}};                                                                       \
+    static void product_##COUNT(const float *left, int64_t stride, const float *matrix, float *out,                   \
+                                int64_t out_stride, int64_t inner, int64_t width) {                                   \
+        for (int64_t tile = 0; tile < width; tile += TILE) {                                                          \
+            const int64_t i = tile + TILE <= width ? tile : width - TILE;                                             \
+            Wide sums[COUNT][2] = {{{0.0f}}};                                                                         \
             for (int64_t k = 0; k < inner; k++) {                                                                     \
-                const float *RESTRICT line = matrix + k * width + i;                                                  \
+                const Wide *line = (const Wide *)(matrix + k * width + i);                                            \
                 for (int r = 0; r < COUNT; r++) {                                                                     \
-                    const float factor = left[r * stride + k];                                                        \
-                    for (int l = 0; l < TILE; l++) sums[r][l] += factor * line[l];                                    \
+                    sums[r][0] += left[r * stride + k] * line[0];                                                     \
+                    sums[r][1] += left[r * stride + k] * line[1];                                                     \
                 }                                                                                                     \
             }                                                                                                         \
-            for (int r = 0; r < COUNT; r++)                                                                           \
-                for (int l = 0; l < TILE; l++) out[r * out_stride + i + l] = sums[r][l];                              \
-        }                                                                                                             \
-        for (int r = 0; r < COUNT && i < width; r++) {                                                                \
-            float *RESTRICT to = out + r * out_stride;                                                                \
-            for (int64_t l = i; l < width; l++) to[l] = 0.0f;                                                         \
-            for (int64_t k = 0; k < inner; k++) {                                                                     \
-                const float factor = left[r * stride + k];                                                            \
-                for (int64_t l = i; l < width; l++) to[l] += factor * matrix[k * width + l];                          \
+            for (int r = 0; r < COUNT; r++) {                                                                         \
+                Wide *to = (Wide *)(out + r * out_stride + i);                                                        \
+                to[0] = sums[r][0];                                                                                   \
+                to[1] = sums[r][1];                                                                                   \
             }                                                                                                         \
         }                                                                                                             \
     }
 
 PRODUCT(4)
 PRODUCT(1)
+#endif
 
 /* The first columns of `out` become left @ matrix. */
-static void product(const float *left, int64_t stride, const float *matrix, float *out, int64_t out_stride,
-                    int64_t rows, int64_t inner, int64_t width) {
+static void product(const float *RESTRICT left, int64_t stride, const float *RESTRICT matrix, float *RESTRICT out,
+                    int64_t out_stride, int64_t rows, int64_t inner, int64_t width) {
     int64_t row = 0;
-    for (; row + 4 <= rows; row += 4)
+#if defined(__GNUC__)
+    for (; row + 4 <= rows && width >= TILE; row += 4)
         product_4(left + row * stride, stride, matrix, out + row * out_stride, out_stride, inner, width);
-    for (; row < rows; row++)
+    for (; row < rows && width >= TILE; row++)
         product_1(left + row * stride, stride, matrix, out + row * out_stride, out_stride, inner, width);
+#endif
+    for (; row < rows; row++) {
+        for (int64_t i = 0; i < width; i++) out[row * out_stride + i] = 0.0f;
+        for (int64_t k = 0; k < inner; k++) {
+            const float factor = left[row * stride + k];
+            for (int64_t i = 0; i < width; i++) out[row * out_stride + i] += factor * matrix[k * width + i];
+        }
+    }
 }
 
 /* A layer's part of what belongs to one row. */
