@@ -104,14 +104,45 @@ Climb = Record.of(
     byte* corner, flat
     """,
 )
-RECORDS = (Net, Batch, Layers, Climb)
+Rows = Record.of(
+    "Rows",
+    """
+    long neurons, columns
+    long* start, column
+    double* value, bias, distance, potential, slack
+    """,
+)
+Packing = Record.of(
+    "Packing",
+    """
+    long* label, size
+    double* V, bias, slack, cost, above, norm_above
+    """,
+)
+Table = Record.of(
+    "Table",
+    """
+    long count, columns, room
+    double* rows, distance
+    long* first, last, peak, stored, column, nearest, label
+    byte* alive
+    """,
+)
+RECORDS = (Net, Batch, Layers, Climb, Rows, Packing, Table)
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "choose": (LONG, [LONG]),
     "boxes_room": (LONG, [LONG] * 4),
     "bound_boxes": (None, [ADDRESS, ADDRESS, LONG, LONG, ADDRESS]),
     "worst_row": (ctypes.c_double, [ADDRESS, LONG, ADDRESS, ADDRESS]),
     "climb_room": (LONG, [LONG] * 3),
-    "climb": (None, [ADDRESS, ADDRESS, ADDRESS]),
+    "climb": (None, [ADDRESS] * 3),
+    "grow": (None, [ADDRESS, LONG, ADDRESS, LONG, ADDRESS, ADDRESS]),
+    "fit": (None, [ADDRESS, ADDRESS, LONG, ADDRESS, ADDRESS, ADDRESS]),
+    "conflicts": (None, [ADDRESS] * 3),
+    "place": (None, [ADDRESS] * 3),
+    "gains": (None, [ADDRESS] * 6),
+    "move": (None, [ADDRESS, ADDRESS, LONG, ADDRESS, ADDRESS, ADDRESS]),
+    "merge": (None, [ADDRESS, LONG]),
 }
 """What the extension exports, each behind `ginnacer_`: its result and its arguments."""
 

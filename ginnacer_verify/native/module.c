@@ -33,7 +33,8 @@ EXPORT int64_t ginnacer_choose(int64_t most) {
 }
 
 /* The size of each record, in the order of the header; 0 behind the last. */
-EXPORT const int64_t ginnacer_sizes[] = {sizeof(Net), sizeof(Boxes), sizeof(Reduced), sizeof(Climb), 0};
+EXPORT const int64_t ginnacer_sizes[] = {sizeof(Net),  sizeof(Boxes),   sizeof(Reduced), sizeof(Climb),
+                                         sizeof(Rows), sizeof(Packing), sizeof(Table),   0};
 
 /* How many doubles `ginnacer_bound_boxes` needs. */
 EXPORT int64_t ginnacer_boxes_room(int64_t inputs, int64_t relus, int64_t widest, int64_t rows) {

@@ -60,6 +60,29 @@ typedef struct {
     int8_t *corner, *flat;
 } Climb;
 
+/* A layer's ICF: row i is `value[start[i] : start[i + 1]]` in the columns `column[...]`. */
+typedef struct {
+    int64_t neurons, columns;
+    const int64_t *start, *column;
+    const double *value, *bias, *distance, *potential, *slack;
+} Rows;
+
+/* A partition in the making: per neuron its subset; per subset its size, V, bias, slack, cost, and sums of max(V, 0). */
+typedef struct {
+    int64_t *label, *size;
+    double *V, *bias, *slack, *cost, *above, *norm_above;
+} Packing;
+
+/* Rows to be merged, those of one kind from `first[i]` to before `last[i]`; where each is largest and where it is not 0
+   (`stored[i]` places of at most `room`, or -1); its nearest one and how far that is; and the subset of each. */
+typedef struct {
+    int64_t count, columns, room;
+    double *rows, *distance;
+    const int64_t *first, *last;
+    int64_t *peak, *stored, *column, *nearest, *label;
+    int8_t *alive;
+} Table;
+
 /* What is compiled once per kind of processor. */
 typedef struct {
     void (*bound_boxes)(const Net *, const Boxes *, int64_t first, int64_t last, double *space);
