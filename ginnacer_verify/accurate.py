@@ -42,6 +42,7 @@ def _affine(layer: Layer, high: Array, low: Array) -> tuple[Array, Array]:
     return affine(*compressed(layer.weight, columns), layer.bias, high[columns], low[columns])
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def affine(
     start: Integers, column: Integers, value: Array, bias: Array, high: Array, low: Array
 ) -> tuple[Array, Array]:

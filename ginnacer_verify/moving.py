@@ -77,7 +77,7 @@ class Packing:
         valid = potential <= -2 * np.maximum(self.slack[at], rows.slack[i])
         if not valid.any():
             return -1, np.inf
-        growth = np.where(valid, cost(self.size[at] + 1.0, norm, potential) - self.cost[at], np.inf)
+        growth = np.where(valid, cost(self.size[at].astype(np.float64) + 1.0, norm, potential) - self.cost[at], np.inf)
         return int(at[growth.argmin()]), float(growth.min())
 
 
@@ -115,7 +115,7 @@ def gains(rows: Rows, label: Integers, subsets: int) -> Array:
         native.call("gains", rows.record, label, packing.record, saved, *scratch)
         return saved
     packing = pack(rows, label, subsets)
-    for i in np.flatnonzero(packing.size[label] > 1):
+    for i in map(int, np.flatnonzero(packing.size[label] > 1)):
         alone = cost_of(rows, np.array([i]), rows.stored(i)[1])
         saved[i] = packing.cost[label[i]] - packing.without(rows, i)[1] - alone
     return saved

@@ -1,8 +1,8 @@
 """The inner loops of the partition strategies: in C where that is built (`native/partition.c`), else in numpy.
 
 All of them see a layer through `Rows`: its ICF with the rows in compressed form. A subset D that takes in neuron i
-changes only where row i is stored; elsewhere i has a 0, so V becomes max(V, 0). V only grows, so a neuron that once made
-D invalid always will: one pass over the candidates is enough (`grow`).
+changes only where row i is stored; elsewhere i has a 0, so V becomes max(V, 0). V only grows, so a neuron that once
+made D invalid always will: one pass over the candidates is enough (`grow`).
 
 Every test leaves twice the slack, so that what is accepted here is valid in `is_valid` whatever the order of its sums.
 """

@@ -113,7 +113,7 @@ def test_disjuncts_that_share_a_batch_are_bounded_as_they_are_alone(seed: int) -
     random = np.random.default_rng(seed)
     network = random_network(random, (4, 7, 6, 3) if seed % 4 else (4, 3))
     lower = random.normal(size=(3, 4)) * [1, 1, 0.1, 1]
-    boxes = [box_of(low, low + [0.5, 0.0, 0.7, 0.2]) for low in lower]
+    boxes = [box_of(low, low + np.array([0.5, 0.0, 0.7, 0.2])) for low in lower]
     matrices, offsets = random.normal(size=(2, 2, 3)), random.normal(scale=3, size=(6, 2))
     disjuncts = [one_disjunct(boxes[i // 2], matrices[i % 2], offsets[i]).disjuncts[0] for i in range(6)]
     together = problem(network, *disjuncts)

@@ -1,4 +1,4 @@
-"""The native engine: searches in turn, one per disjunct or per many small ones, their worst inputs attacked and replayed."""
+"""The native engine: searches in turn, one per disjunct or for many, with the worst inputs attacked and replayed."""
 
 from collections import deque
 from collections.abc import Iterator

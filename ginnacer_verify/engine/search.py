@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ class Boxes:
         return len(self.owner)
 
     @property
-    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+    def arrays(self) -> tuple[NDArray[Any], ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
 
     def part(self, which: slice | NDArray[np.intp]) -> "Boxes":
@@ -143,7 +144,7 @@ class Search:
         worst = order[: -WORST - 1 : -1]
         return Worst(batch.owner[worst], points[worst], slacks[worst])
 
-    def _bound(self, batch: Boxes, pool: ThreadPoolExecutor, deadline: Deadline) -> dict[str, NDArray[np.generic]]:
+    def _bound(self, batch: Boxes, pool: ThreadPoolExecutor, deadline: Deadline) -> dict[str, Any]:
         count, net, spaces = batch.size, self.problem.net, self.memory.of(self.problem.net)
         record = record_of(batch)
         size = max(1, min(CHUNK, -(-count // SHARES), WORK // max(1, batch.lower.shape[1] ** 2)))

@@ -167,6 +167,11 @@ def library() -> ctypes.CDLL:
     return found
 
 
+def level() -> str:
+    """The kind of processor that the kernels were chosen for."""
+    return {4: "AVX-512", 3: "AVX2"}.get(call("choose", 4), "any processor of its kind")
+
+
 def call(name: str, *arguments: Any) -> Any:
     """One of FUNCTIONS; records and float arrays are given by their addresses."""
     return getattr(library(), f"ginnacer_{name}")(*map(_argument, arguments))
@@ -185,6 +190,7 @@ def _compare_sizes(sizes: list[int]) -> None:
         )
 
 
+@cache
 def _file() -> Path | None:
     folder = Path(__file__).parent
     return next((file for suffix in EXTENSION_SUFFIXES if (file := folder / f"kernels{suffix}").is_file()), None)

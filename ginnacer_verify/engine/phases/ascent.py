@@ -23,6 +23,7 @@ SHORTER = 0.95
 FIRST, SECOND = 0.9, 0.99
 """How much of the mean gradient and of the mean square a step of Adam keeps."""
 
+
 @dataclass(frozen=True, eq=False)
 class Climbed:
     """Per row: the best bound, its multipliers, the neuron whose decision promises most (`gain`), and the corner.
