@@ -38,6 +38,9 @@ FEW_INPUTS = 12
 """Halving boxes pays up to about so many varying inputs."""
 MANY_RELUS = 2000
 """The engine for boxes has room for square matrices of this size, and touches what is unstable of them."""
+FEW_DISJUNCTS = 16
+"""The attack before halving boxes has a quarter of the time for so many disjuncts, and less for more: most of many are
+proved at once, and the others are attacked where they come nearest to being unsafe."""
 FEW_RELUS = 24
 """A tree over so few phases is one exact program for an LP solver."""
 MANY_WEIGHTS = 10_000_000
@@ -145,8 +148,9 @@ def _native(
     """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
     network = judge.network
     if restarts:
-        random = np.random.default_rng(seed)
-        if found := falsify(judge, judge.prop.disjuncts, random, deadline.within(deadline.left / 4), restarts=restarts):
+        random, disjuncts = np.random.default_rng(seed), judge.prop.disjuncts
+        share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
+        if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
             return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
     run = _run_of(engine)(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
     outcome, progress = run.run(), run.progress()
