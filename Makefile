@@ -32,22 +32,21 @@ wheel: .venv/all.done
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	cd dist && ../.venv-wheel/bin/ginnacer doctor --fast
+	cd dist && ../.venv-wheel/bin/ginnacer verify ../vnnlib/advisory/advisory_25x4.onnx ../vnnlib/advisory/prop_03.vnnlib --engine boxes
 	cd dist && ../.venv-wheel/bin/ginnacer bench run ../vnnlib/pade/instances.csv -o pade --first 4
 	cd dist && ../.venv-wheel/bin/ginnacer bench report pade -o pade.html
 	@.venv-wheel/bin/python -c 'import importlib.util as u, sys; sys.exit(any(map(u.find_spec, ("torch", "maraboupy", "pytest"))))'
 
 clean:
-	rm -rf .venv .venv-wheel demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-wheel demo build dist ginnacer_verify/native/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 3; }
 	$(PYTHON) -m venv .venv
 
-.venv/core.done: .venv/bin/python pyproject.toml constraints.txt
+.venv/core.done: .venv/bin/python pyproject.toml setup.py constraints.txt $(wildcard ginnacer_verify/native/*.[ch])
 	@echo "Installing ginnacer-verify into .venv (about a minute) ..."
 	$(PIP) --editable .
-	@echo "Compiling the native engines (once, about half a minute) ..."
-	@.venv/bin/python -m ginnacer_verify.engine.warm
 	@touch $@
 
 .venv/all.done: .venv/core.done

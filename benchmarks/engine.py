@@ -23,12 +23,12 @@ from cases import one_disjunct, random_case
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engine.native import NativeRun
-from ginnacer_verify.engine.net import scratch
 from ginnacer_verify.engine.phases.run import PhaseRun
 from ginnacer_verify.engine.problem import problem
-from ginnacer_verify.engine.search import bound_boxes
+from ginnacer_verify.engine.search import Boxes, Memory, record_of
 from ginnacer_verify.loading import load
-from ginnacer_verify.network import Array, Network
+from ginnacer_verify.native import call
+from ginnacer_verify.network import Network
 from ginnacer_verify.portfolio import choose, verify
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.replay import Judge
@@ -63,19 +63,13 @@ def cost(network: Network, radius: float) -> tuple[float, float]:
     task = problem(network, one_disjunct(Box(-np.ones(5), np.ones(5)), [[1.0, 0, 0, 0, 0]], [-1e6]).disjuncts[0])
     middle = random.uniform(-0.5, 0.5, (64, 5))
 
-    def fresh() -> tuple[Array, ...]:
-        bounds = np.tile(task.largest, (64, 1))
-        return middle - radius, middle + radius, -bounds, bounds.copy()
-
-    space, states, splits = scratch(task.net), np.zeros(64, np.int64), np.zeros(64, np.int64)
-    rest = (np.zeros((64, 5)), states, splits, np.zeros(64), np.zeros(64))
-    seconds = []
+    bounds, (space,), seconds = np.repeat(task.largest, 64, axis=0), Memory().of(task.net), []
     for _ in range(5):
-        arrays = list(fresh())
+        batch = record_of(Boxes(np.zeros(64, np.int64), middle - radius, middle + radius, -bounds, bounds.copy()))
         start = time.perf_counter()
-        unstable = bound_boxes(task.net, space, [*arrays, *rest])
+        call("bound_boxes", task.net, batch, 0, 64, space)
         seconds.append(time.perf_counter() - start)
-    return unstable / 64, min(seconds) / 64 * 1e6
+    return float(batch.values["unstable"].mean()), min(seconds) / 64 * 1e6
 
 
 def nodes() -> None:

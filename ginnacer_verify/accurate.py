@@ -1,4 +1,4 @@
-"""The trace of an input through a network, to about twice the precision of float64. Importing this imports numba.
+"""The trace of an input through a network, to about twice the precision of float64.
 
 A value is carried as `high + low`. Each sum of products is the compensated one of Ogita, Rump and Oishi ("Accurate Sum
 and Dot Product", Dot2): before its last rounding it is off by at most gamma(n)**2 times the sum of the absolute values.
@@ -10,7 +10,7 @@ import numpy as np
 
 from ginnacer_verify.bounds import TINY, absolute, gamma
 from ginnacer_verify.network import Array, Layer, Network, read_only
-from ginnacer_verify.packing import Integers, compiled
+from ginnacer_verify.packing import Integers
 from ginnacer_verify.strategies import compressed
 
 SPLITTER = 2.0**27 + 1
@@ -42,31 +42,31 @@ def _affine(layer: Layer, high: Array, low: Array) -> tuple[Array, Array]:
     return affine(*compressed(layer.weight, columns), layer.bias, high[columns], low[columns])
 
 
-@compiled
+@np.errstate(over="ignore", invalid="ignore")
 def affine(
     start: Integers, column: Integers, value: Array, bias: Array, high: Array, low: Array
 ) -> tuple[Array, Array]:
-    """W (high + low) + bias, as a rounded value and what the rounding left."""
-    y_high, y_low = np.empty(len(bias)), np.empty(len(bias))
-    for i in range(len(bias)):
-        total, rest = bias[i], 0.0
-        for p in range(start[i], start[i + 1]):
-            w, x = value[p], high[column[p]]
-            product = w * x
-            lost = product_error(w, x, product)
-            new = total + product
-            part = new - total
-            rest += lost + ((total - (new - part)) + (product - part)) + w * low[column[p]]
-            total = new
-        y_high[i] = total + rest
-        y_low[i] = rest - (y_high[i] - total)
-    return y_high, y_low
+    """W (high + low) + bias, as a rounded value and what the rounding left. All rows go on by one term at a time."""
+    total, rest, lengths = bias.copy(), np.zeros(len(bias)), np.diff(start)
+    order = np.argsort(-lengths, kind="stable")
+    left = np.searchsorted(-lengths[order], -np.arange(1, lengths.max(initial=0) + 1), side="right")
+    for term, count in enumerate(left):
+        rows = slice(count) if lengths.min() == lengths.max() else order[:count]
+        p = start[:-1][rows] + term
+        w, x = value[p], high[column[p]]
+        product = w * x
+        new = total[rows] + product
+        part = new - total[rows]
+        rounded = (total[rows] - (new - part)) + (product - part)
+        rest[rows] += product_error(w, x, product) + rounded + w * low[column[p]]
+        total[rows] = new
+    y_high = total + rest
+    return y_high, rest - (y_high - total)
 
 
-@compiled
-def product_error(a: float, b: float, product: float) -> float:
+def product_error(a: Array, b: Array, product: Array) -> Array:
     """a * b - product, exactly (Dekker)."""
     big, other = SPLITTER * a, SPLITTER * b
     a_high, b_high = big - (big - a), other - (other - b)
     a_low, b_low = a - a_high, b - b_high
-    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return np.asarray(((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low)

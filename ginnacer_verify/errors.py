@@ -10,7 +10,8 @@
     │   ├── WitnessError           a witness file is not well-formed
     │   └── AbstractionError       an abstraction that cannot be built as asked
     └── InstallationError          something on this machine is missing or broken
-        └── BackendUnavailable     a backend whose package is not installed
+        ├── BackendUnavailable     a backend whose package is not installed
+        └── NativeUnavailable      the compiled engines were not built, or do not fit
 
 Outcomes (`unknown`, a spurious witness) are values, not exceptions.
 """
@@ -69,3 +70,7 @@ class InstallationError(GinnacerError):
 
 class BackendUnavailable(InstallationError):
     """A backend whose package is not installed."""
+
+
+class NativeUnavailable(InstallationError):
+    """The compiled engines were not built, or do not fit the Python code."""

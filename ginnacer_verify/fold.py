@@ -29,12 +29,16 @@ def fold_rows(network: Network, disjuncts: Sequence[Disjunct]) -> tuple[Layer, .
 
 def fold_error(network: Network, disjuncts: Sequence[Disjunct], largest: Array) -> Array:
     """How far the folded rows can be from the property's own, at inputs of the last layer up to `largest`."""
-    matrix = np.abs(np.vstack([disjunct.outputs.matrix for disjunct in disjuncts]))
-    offset = np.abs(np.concatenate([disjunct.outputs.offset for disjunct in disjuncts]))
-    last = network.layers[-1]
-    size = matrix @ (absolute(last.weight) @ largest + np.abs(last.bias)) + offset
-    lost = UNDERFLOW * network.outputs * (1.0 + largest.sum())
-    return read_only(gamma(2 * network.outputs + 4) * size + lost)
+    matrix = np.vstack([disjunct.outputs.matrix for disjunct in disjuncts])
+    offset = np.concatenate([disjunct.outputs.offset for disjunct in disjuncts])
+    return read_only(rows_error(network.layers[-1], matrix, offset, largest))
+
+
+def rows_error(last: Layer, matrix: Array, offset: Array, largest: Array) -> Array:
+    """`fold_error` for some rows; or, where `offset` and `largest` have one row per disjunct, for each of these."""
+    size = np.asarray(absolute(last.weight) @ largest.T).T + np.abs(last.bias)
+    lost = UNDERFLOW * last.outputs * (1.0 + largest.sum(axis=-1, keepdims=True))
+    return np.asarray(gamma(2 * last.outputs + 4) * (size @ np.abs(matrix).T + np.abs(offset)) + lost)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,27 +1,28 @@
-"""Partitions of little margin: the compiled loops that place and move single neurons. Importing this imports numba."""
+"""Partitions of little margin: the loops that place and move single neurons, in C (`native/partition.c`) or numpy."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, fields
 
 import numpy as np
 
+from ginnacer_verify import native
+from ginnacer_verify.icf import Mask
 from ginnacer_verify.network import Array
-from ginnacer_verify.packing import Integers, Rows, compiled, joined, take
+from ginnacer_verify.packing import Integers, Rows, joined
 
 EARLIEST = 1e-9
 """Distances below this count as this one: keeps costs finite for neurons that are on the point of turning active."""
 
 
-@compiled
-def cost(size: float, norm: float, potential: float) -> float:
+def cost(size: Array | float, norm: Array, potential: Array | float) -> Array:
     """How much a subset adds to the margin: its size, times its slope, over the distance at which it turns active.
 
     Up to the distance -potential / norm its ReLU is off; beyond, it lifts all its members with slope `norm`."""
-    if norm == 0.0:
-        return 0.0
-    return size * norm / (max(-potential, 0.0) / norm + EARLIEST)
+    slope = np.where(norm == 0.0, 1.0, norm)
+    return np.where(norm == 0.0, 0.0, size * slope / (np.maximum(-np.asarray(potential), 0.0) / slope + EARLIEST))
 
 
-class Packing(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Packing:
     """A partition in the making: per subset its size, V, bias, slack, cost, and the sums of max(V, 0) for `joined`."""
 
     label: Integers
@@ -33,178 +34,109 @@ class Packing(NamedTuple):
     above: Array
     norm_above: Array
 
+    @classmethod
+    def empty(cls, neurons: int, subsets: int, columns: int) -> "Packing":
+        label, size = np.full(neurons, -1, dtype=np.int64), np.zeros(subsets, dtype=np.int64)
+        rest = [np.zeros(subsets) for _ in range(4)]
+        return cls(label, size, np.zeros((subsets, columns)), np.full(subsets, -np.inf), *rest)
 
-@compiled
-def empty(neurons: int, subsets: int, columns: int) -> Packing:
-    return Packing(
-        np.full(neurons, -1, dtype=np.int64),
-        np.zeros(subsets, dtype=np.int64),
-        np.zeros((subsets, columns)),
-        np.full(subsets, -np.inf),
-        np.zeros(subsets),
-        np.zeros(subsets),
-        np.zeros(subsets),
-        np.zeros(subsets),
-    )
+    @property
+    def record(self) -> native.Record:
+        return native.Packing(**{field.name: getattr(self, field.name) for field in fields(self)})
 
+    def members(self, subset: int) -> Mask:
+        return np.asarray(self.label == subset)
 
-@compiled
-def put(rows: Rows, packing: Packing, i: int, subset: int) -> None:
-    """Neuron i joins a subset, which may be empty."""
-    V = packing.V[subset]
-    if packing.size[subset] == 0:
-        V[:] = 0.0
-        for p in range(rows.start[i], rows.start[i + 1]):
-            V[rows.column[p]] = rows.value[p]
-    else:
-        take(rows, i, V)
-    packing.label[i] = subset
-    packing.size[subset] += 1
-    packing.bias[subset] = max(packing.bias[subset], rows.bias[i])
-    packing.slack[subset] = max(packing.slack[subset], rows.slack[i])
-    weigh(rows, packing, subset, i)
+    def set(self, rows: Rows, subset: int, V: Array) -> None:
+        """Everything about a subset whose members are known, and whose maximum is V."""
+        members = np.flatnonzero(self.members(subset))
+        positive = np.maximum(V, 0.0)
+        self.V[subset], self.size[subset] = V, len(members)
+        self.bias[subset], self.slack[subset] = rows.bias[members].max(), rows.slack[members].max()
+        self.above[subset], self.norm_above[subset] = positive @ rows.distance, positive.sum()
+        self.cost[subset] = cost_of(rows, members, V)
 
+    def put(self, rows: Rows, i: int, subset: int) -> None:
+        """Neuron i joins a subset, which may be empty."""
+        V = rows.full(i) if self.size[subset] == 0 else np.maximum(self.V[subset], rows.full(i))
+        self.label[i] = subset
+        self.set(rows, subset, V)
 
-@compiled
-def weigh(rows: Rows, packing: Packing, subset: int, member: int) -> None:
-    """The sums and the cost of a subset, after its V has changed; `member` is one of it."""
-    V = packing.V[subset]
-    total, above, norm, norm_above = 0.0, 0.0, 0.0, 0.0
-    for k in range(len(V)):
-        total += V[k] * rows.distance[k]
-        norm += abs(V[k])
-        if V[k] > 0:
-            above += V[k] * rows.distance[k]
-            norm_above += V[k]
-    packing.above[subset], packing.norm_above[subset] = above, norm_above
-    potential = rows.potential[member] if packing.size[subset] == 1 else total + packing.bias[subset]
-    packing.cost[subset] = cost(packing.size[subset], norm, potential)
+    def without(self, rows: Rows, i: int) -> tuple[Array, Array]:
+        """The maximum of i's subset without i, and the cost of what is left."""
+        members = np.flatnonzero(self.members(int(self.label[i])))
+        members = members[members != i]
+        V = np.max([rows.full(j) for j in members], axis=0)
+        return V, cost_of(rows, members, V)
 
-
-@compiled
-def without(rows: Rows, packing: Packing, i: int, V: Array, missing: Integers) -> tuple[int, float]:
-    """V becomes that of i's subset without i; how many members and what cost are left. `missing` is scratch space.
-
-    Only the columns that a member stores are looked at, so V must be 0 elsewhere; see `forget`."""
-    subset, size, bias, last = packing.label[i], 0, -np.inf, -1
-    for j in range(len(packing.label)):
-        if packing.label[j] == subset and j != i:
-            for p in range(rows.start[j], rows.start[j + 1]):
-                k = rows.column[p]
-                V[k] = rows.value[p] if missing[k] == 0 else max(V[k], rows.value[p])
-                missing[k] += 1
-            size, bias, last = size + 1, max(bias, rows.bias[j]), j
-    total, norm = bias, 0.0
-    for j in range(len(packing.label)):
-        if packing.label[j] == subset and j != i:
-            for p in range(rows.start[j], rows.start[j + 1]):
-                k = rows.column[p]
-                if missing[k] > 0:  # the first time that we come by
-                    if missing[k] < size:
-                        V[k] = max(V[k], 0.0)
-                    missing[k] = 0
-                    total, norm = total + V[k] * rows.distance[k], norm + abs(V[k])
-    return size, cost(size, norm, rows.potential[last] if size == 1 else total)
+    def cheapest(self, rows: Rows, i: int, subsets: int, but: int) -> tuple[int, float]:
+        """The valid subset that neuron i can join at the least growth of cost, and that growth; -1 if there is none."""
+        at = np.flatnonzero((self.size[:subsets] > 0) & (np.arange(subsets) != but))
+        total, norm = joined(rows, i, self.V[at], self.above[at], self.norm_above[at])
+        potential = total + np.maximum(self.bias[at], rows.bias[i])
+        valid = potential <= -2 * np.maximum(self.slack[at], rows.slack[i])
+        if not valid.any():
+            return -1, np.inf
+        growth = np.where(valid, cost(self.size[at].astype(np.float64) + 1.0, norm, potential) - self.cost[at], np.inf)
+        return int(at[growth.argmin()]), float(growth.min())
 
 
-@compiled
-def forget(rows: Rows, packing: Packing, subset: int, V: Array) -> None:
-    """V becomes 0 again."""
-    for j in range(len(packing.label)):
-        if packing.label[j] == subset:
-            for p in range(rows.start[j], rows.start[j + 1]):
-                V[rows.column[p]] = 0.0
+def cost_of(rows: Rows, members: Integers, V: Array) -> Array:
+    potential = rows.potential[members[0]] if len(members) == 1 else V @ rows.distance + rows.bias[members].max()
+    return cost(float(len(members)), np.abs(V).sum(), potential)
 
 
-@compiled
-def remove(rows: Rows, packing: Packing, i: int, V: Array) -> None:
-    """Neuron i leaves its subset, whose maximum without it is V."""
-    subset = packing.label[i]
-    packing.V[subset] = V
-    packing.label[i] = -1
-    packing.size[subset] -= 1
-    packing.bias[subset], packing.slack[subset], last = -np.inf, 0.0, -1
-    for j in range(len(packing.label)):
-        if packing.label[j] == subset:
-            packing.bias[subset] = max(packing.bias[subset], rows.bias[j])
-            packing.slack[subset] = max(packing.slack[subset], rows.slack[j])
-            last = j
-    weigh(rows, packing, subset, last)
-
-
-@compiled
-def cheapest(rows: Rows, packing: Packing, i: int, subsets: int, but: int) -> tuple[int, float]:
-    """The valid subset that neuron i can join at the smallest growth of cost, and that growth; -1 if there is none."""
-    best, smallest = -1, np.inf
-    for subset in range(subsets):
-        if subset == but or packing.size[subset] == 0:
-            continue
-        total, norm = joined(rows, i, packing.V[subset], packing.above[subset], packing.norm_above[subset])
-        potential = total + max(packing.bias[subset], rows.bias[i])
-        if potential <= -2 * max(packing.slack[subset], rows.slack[i]):
-            growth = cost(packing.size[subset] + 1, norm, potential) - packing.cost[subset]
-            if growth < smallest:
-                best, smallest = subset, growth
-    return best, smallest
-
-
-@compiled
 def place(rows: Rows, order: Integers) -> Integers:
     """Each neuron in turn joins the cheapest valid subset, or opens one where none is valid."""
-    packing = empty(len(order), len(order), len(rows.distance))
-    subsets = 0
-    for i in order:
-        subset, _ = cheapest(rows, packing, i, subsets, -1)
-        if subset < 0:
-            subset = subsets
-            subsets += 1
-        put(rows, packing, i, subset)
+    packing, subsets = Packing.empty(len(order), len(order), len(rows.distance)), 0
+    if native.available():
+        native.call("place", rows.record, np.array(order, dtype=np.int64), packing.record)
+        return packing.label
+    for i in map(int, order):
+        subset, _ = packing.cheapest(rows, i, subsets, -1)
+        packing.put(rows, i, subsets if subset < 0 else subset)
+        subsets += subset < 0
     return packing.label
 
 
-@compiled
 def pack(rows: Rows, label: Integers, subsets: int) -> Packing:
     """The packing of a given partition."""
-    packing = empty(len(label), subsets, len(rows.distance))
-    for i in range(len(label)):
-        put(rows, packing, i, label[i])
+    packing = Packing.empty(len(label), subsets, len(rows.distance))
+    for i, subset in enumerate(label):
+        packing.put(rows, i, int(subset))
     return packing
 
 
-@compiled
-def own_cost(rows: Rows, i: int) -> float:
-    """The cost of neuron i as a singleton."""
-    return cost(1.0, np.sum(np.abs(rows.value[rows.start[i] : rows.start[i + 1]])), rows.potential[i])
-
-
-@compiled
 def gains(rows: Rows, label: Integers, subsets: int) -> Array:
     """How much cost is saved when each neuron alone becomes a singleton."""
+    saved, columns = np.zeros(len(label)), len(rows.distance)
+    if native.available():
+        packing, scratch = Packing.empty(len(label), subsets, columns), (np.zeros(columns), np.zeros(columns, np.int64))
+        native.call("gains", rows.record, label, packing.record, saved, *scratch)
+        return saved
     packing = pack(rows, label, subsets)
-    saved, V, missing = np.zeros(len(label)), np.zeros(len(rows.distance)), np.zeros(len(rows.distance), dtype=np.int64)
-    for i in range(len(label)):
-        if packing.size[label[i]] > 1:
-            _, rest = without(rows, packing, i, V, missing)
-            saved[i] = packing.cost[label[i]] - rest - own_cost(rows, i)
-            forget(rows, packing, label[i], V)
+    for i in map(int, np.flatnonzero(packing.size[label] > 1)):
+        alone = cost_of(rows, np.array([i]), rows.stored(i)[1])
+        saved[i] = packing.cost[label[i]] - packing.without(rows, i)[1] - alone
     return saved
 
 
-@compiled
 def move(rows: Rows, label: Integers, subsets: int) -> Integers:
     """One sweep: each neuron that is not alone goes to the subset where the sum of costs falls most."""
+    columns = len(rows.distance)
+    if native.available():
+        packing, scratch = Packing.empty(len(label), subsets, columns), (np.zeros(columns), np.zeros(columns, np.int64))
+        native.call("move", rows.record, label, subsets, packing.record, *scratch)
+        return packing.label
     packing = pack(rows, label, subsets)
-    V, missing = np.zeros(len(rows.distance)), np.zeros(len(rows.distance), dtype=np.int64)
     for i in range(len(label)):
-        old = packing.label[i]
-        if packing.size[old] == 1:
-            continue
-        new, growth = cheapest(rows, packing, i, subsets, old)
+        old = int(packing.label[i])
+        new, growth = packing.cheapest(rows, i, subsets, old) if packing.size[old] > 1 else (-1, np.inf)
         if new < 0 or growth >= packing.cost[old]:
             continue
-        _, rest = without(rows, packing, i, V, missing)
+        V, rest = packing.without(rows, i)
         if growth < (1 - EARLIEST) * (packing.cost[old] - rest):
-            remove(rows, packing, i, V)
-            put(rows, packing, i, new)
-        forget(rows, packing, old, V)
+            packing.label[i] = -1
+            packing.set(rows, old, V)
+            packing.put(rows, i, new)
     return packing.label

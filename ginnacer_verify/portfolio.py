@@ -2,7 +2,8 @@
 
 Rules, the first that fits: linear input constraints go to the abstraction-refinement loop; few varying inputs to the
 native engine that halves boxes; few ReLUs to the loop with all of them kept, which is one exact program; networks whose
-matrices fit into memory to the native engine that decides phases, with the loop as the finisher; the rest to the loop.
+matrices fit into memory to the native engine that decides phases, with the loop as the finisher; the rest to the loop,
+and so does everything where the native engines were not built.
 The rule that fired is part of the verdict's statistics.
 """
 
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ginnacer_verify import cegar
+from ginnacer_verify import cegar, native
 from ginnacer_verify.backend import Backend
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.errors import InputError
+from ginnacer_verify.errors import InputError, NativeUnavailable
 from ginnacer_verify.falsify import falsify
 from ginnacer_verify.network import Network
 from ginnacer_verify.parts import Part, parts
@@ -36,7 +37,10 @@ RESTARTS = 24
 FEW_INPUTS = 12
 """Halving boxes pays up to about so many varying inputs."""
 MANY_RELUS = 2000
-"""The engine for boxes keeps two square matrices of this size per thread."""
+"""The engine for boxes has room for square matrices of this size, and touches what is unstable of them."""
+FEW_DISJUNCTS = 16
+"""The attack before halving boxes has a quarter of the time for so many disjuncts, and less for more: most of many are
+proved at once, and the others are attacked where they come nearest to being unsafe."""
 FEW_RELUS = 24
 """A tree over so few phases is one exact program for an LP solver."""
 MANY_WEIGHTS = 10_000_000
@@ -62,12 +66,16 @@ def choose(network: Network, prop: Property, engine: str = "auto") -> Choice:
         if engine not in {"auto", "cegar"}:
             raise InputError("the native engine does not know linear input constraints: use --engine cegar")
         return Choice("cegar", "linear input constraints" if engine == "auto" else "as asked for")
+    if engine in {"boxes", "phases", "native"} and not native.available():
+        raise NativeUnavailable(native.MISSING)
     if engine in {"boxes", "phases", "cegar"}:
         return Choice(engine, "as asked for")
-    if varying <= FEW_INPUTS and network.relus <= MANY_RELUS:
+    if varying <= FEW_INPUTS and network.relus <= MANY_RELUS and native.available():
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
+    if not native.available():
+        return Choice("cegar", "the native engines are not installed")
     if engine == "native" or weights <= MANY_WEIGHTS:
         return Choice("phases", f"{varying} varying inputs")
     return Choice("cegar", f"{weights} weights, more than {MANY_WEIGHTS}")
@@ -140,8 +148,9 @@ def _native(
     """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
     network = judge.network
     if restarts:
-        random = np.random.default_rng(seed)
-        if found := falsify(judge, judge.prop.disjuncts, random, deadline.within(deadline.left / 4), restarts=restarts):
+        random, disjuncts = np.random.default_rng(seed), judge.prop.disjuncts
+        share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
+        if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
             return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
     run = _run_of(engine)(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
     outcome, progress = run.run(), run.progress()
@@ -163,7 +172,7 @@ def _native(
 
 
 def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun]":
-    """Imports numba: not needed for what an attack decides."""
+    """Imported late: not needed for what an attack decides."""
     match engine:
         case "boxes":
             from ginnacer_verify.engine.native import NativeRun

@@ -12,7 +12,7 @@ from models import Graph, dense
 from ginnacer_verify.cli import COMMANDS, main
 from ginnacer_verify.version import __version__
 
-HEAVY = {"numpy", "torch", "numba", "onnx", "onnxruntime", "matplotlib", "pandas", "scipy", "highspy"}
+HEAVY = {"numpy", "torch", "onnx", "onnxruntime", "matplotlib", "pandas", "scipy", "highspy"}
 
 PROPERTY = """
 (declare-const X_0 Real) (declare-const X_1 Real) (declare-const X_2 Real)

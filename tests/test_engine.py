@@ -1,5 +1,6 @@
 """The native engine: its bounds by sampling, its cuts by what they keep, its verdicts by exhaustive enumeration."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,13 +9,12 @@ from cases import BY_HAND, Case, box_of, one_disjunct, random_case, random_netwo
 
 from benchmarks import benchmark
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.engine.kernel import bound_box, worst_row
-from ginnacer_verify.engine.memory import Memory, memory_in
+from ginnacer_verify.engine import native as engine
 from ginnacer_verify.engine.native import NativeRun
-from ginnacer_verify.engine.net import OPEN, PROVED, Net, scratch
-from ginnacer_verify.engine.problem import Problem, problem
-from ginnacer_verify.engine.search import Boxes, Search
+from ginnacer_verify.engine.problem import Folding, Problem, problem
+from ginnacer_verify.engine.search import Boxes, Memory, Search, record_of
 from ginnacer_verify.loading import load
+from ginnacer_verify.native import OPEN, PROVED, Record, call
 from ginnacer_verify.network import Array, Network
 from ginnacer_verify.properties.property import Disjunct, Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
@@ -33,9 +33,8 @@ def native(network: Network, prop: Property, *, threads: int = 1, falsify: bool 
             return reason
 
 
-def memory(net: Net) -> Memory:
-    space: Memory = memory_in(*scratch(net), net.sizes[-1])
-    return space
+def worst_row(task: Problem, x: Array) -> float:
+    return float(call("worst_row", task.net, 0, np.ascontiguousarray(x), Memory().of(task.net)[0]))
 
 
 def small_instance(seed: int) -> tuple[Network, Problem, Disjunct]:
@@ -50,12 +49,14 @@ def small_instance(seed: int) -> tuple[Network, Problem, Disjunct]:
     return network, problem(network, prop.disjuncts[0]), prop.disjuncts[0]
 
 
-def bounded(task: Problem, steps: int = 4) -> tuple[int, Array, Array, Array, Array]:
-    """State, shrunk box and bounds of the root."""
-    low, high = task.low.copy(), task.high.copy()
-    lower, upper = -task.largest.copy(), task.largest.copy()
-    state, *_ = bound_box(task.net, memory(task.net), steps, low, high, lower, upper, np.zeros_like(low))
-    return state, low, high, lower, upper
+def bounded(task: Problem, steps: int = 4, memory: Memory | None = None) -> Record:
+    """The root of each disjunct, bounded."""
+    owner = np.arange(len(task.disjuncts))
+    arrays = (task.low, task.high, -task.largest, task.largest)
+    record = record_of(Boxes(owner, *(values.copy() for values in arrays)))
+    net = type(task.net)(**{**task.net.values, "steps": steps})
+    call("bound_boxes", net, record, 0, len(owner), (memory or Memory()).of(net)[0])
+    return record
 
 
 def samples(task: Problem, count: int = 300) -> Array:
@@ -65,24 +66,27 @@ def samples(task: Problem, count: int = 300) -> Array:
     return np.concatenate([points, corners])
 
 
+@pytest.mark.parametrize("level", [1, 3, 4])
 @pytest.mark.parametrize("seed", range(60))
-def test_bounds_hold_and_cuts_lose_nothing_unsafe(seed: int) -> None:
+def test_bounds_hold_and_cuts_lose_nothing_unsafe(seed: int, level: int) -> None:
+    """For every kind of processor that this one can play."""
     network, task, _ = small_instance(seed)
-    space = memory(task.net)
-    state, low, high, lower, upper = bounded(task)
+    call("choose", level)
+    found = bounded(task).values
     for x in samples(task):
         *hidden, _ = network.pre_activations(task.whole(x))
         values = np.concatenate(hidden)
-        assert (values >= lower).all()
-        assert (values <= upper).all()
-        if worst_row(task.net, space, x) <= 0:
-            assert state == OPEN
-            assert (x >= low).all()
-            assert (x <= high).all()
+        assert (values >= found["lower"][0]).all()
+        assert (values <= found["upper"][0]).all()
+        if worst_row(task, x) <= 0:
+            assert found["states"][0] == OPEN
+            assert (x >= found["low"][0]).all()
+            assert (x <= found["high"][0]).all()
+    call("choose", 4)
 
 
 def test_both_states_occur_in_that_test() -> None:
-    states = [bounded(small_instance(seed)[1])[0] for seed in range(60)]
+    states = [int(bounded(small_instance(seed)[1]).values["states"][0]) for seed in range(60)]
     assert 5 < states.count(PROVED) < 55
 
 
@@ -91,23 +95,35 @@ def test_the_worst_row_is_that_of_the_property(seed: int) -> None:
     network, task, disjunct = small_instance(seed)
     for x in samples(task, 5):
         rows = disjunct.outputs.matrix @ network(task.whole(x)) - disjunct.outputs.offset
-        assert worst_row(task.net, memory(task.net), x) == pytest.approx(rows.max())
+        assert worst_row(task, x) == pytest.approx(rows.max())
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_more_steps_never_loosen_a_bound(seed: int) -> None:
     """The best of all steps is kept: with more of them the root's largest bound can only grow."""
     _, task, _ = small_instance(seed)
-    found = []
-    for steps in (0, 2, 8):
-        low, high = task.low.copy(), task.high.copy()
-        space = memory(task.net)
-        _, _, bound, _ = bound_box(
-            task.net, space, steps, low, high, -task.largest.copy(), task.largest.copy(), np.zeros_like(low)
-        )
-        found.append(bound)
-    if found[0] <= task.net.error[-1]:
+    found = [bounded(task, steps).values["bounds"][0] for steps in (0, 2, 8)]
+    if found[0] <= task.errors[0, -1]:
         assert found[1] >= found[0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_disjuncts_that_share_a_batch_are_bounded_as_they_are_alone(seed: int) -> None:
+    """With boxes, fixed inputs, coefficients and offsets of their own or shared."""
+    random = np.random.default_rng(seed)
+    network = random_network(random, (4, 7, 6, 3) if seed % 4 else (4, 3))
+    lower = random.normal(size=(3, 4)) * [1, 1, 0.1, 1]
+    boxes = [box_of(low, low + np.array([0.5, 0.0, 0.7, 0.2])) for low in lower]
+    matrices, offsets = random.normal(size=(2, 2, 3)), random.normal(scale=3, size=(6, 2))
+    disjuncts = [one_disjunct(boxes[i // 2], matrices[i % 2], offsets[i]).disjuncts[0] for i in range(6)]
+    together = problem(network, *disjuncts)
+    found = bounded(together).values
+    for number, disjunct in enumerate(disjuncts):
+        alone = problem(network, disjunct)
+        np.testing.assert_allclose(alone.errors[0], together.errors[number], rtol=1e-9)
+        for name, values in bounded(alone).values.items():
+            if name not in {"owner", "splits"}:
+                np.testing.assert_allclose(found[name][number], values[0], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -122,20 +138,21 @@ def test_non_finite_numbers_prove_nothing() -> None:
     network = Network.from_arrays((np.full((3, 2), 1e200), np.zeros(3)), (np.full((1, 3), 1e200), np.zeros(1)))
     prop = one_disjunct(box_of([-1e3, -1e3], [1e3, 1e3]), [[1.0]], [-1.0])
     with np.errstate(over="ignore", invalid="ignore"):
-        assert bounded(problem(network, prop.disjuncts[0]))[0] == OPEN
+        assert bounded(problem(network, prop.disjuncts[0])).values["states"][0] == OPEN
 
 
 def test_halves_are_cut_where_there_is_a_number_in_between() -> None:
     """The widest input may be the one that is only two numbers wide."""
     low, high = np.array([[1e30, 0.0]]), np.array([[np.nextafter(1e30, np.inf), 1.0]])
     none = np.zeros((1, 0))
-    halves = Boxes(low, high, none, none).halved(np.array([0]), np.array([0]))
+    halves = Boxes(np.array([7]), low, high, none, none).halved(np.array([0]), np.array([0]))
     assert halves.low.tolist() == [[1e30, 0.0], [1e30, 0.5]]
     assert halves.high.tolist() == [[high[0, 0], 0.5], [high[0, 0], 1.0]]
+    assert halves.owner.tolist() == [7, 7]
 
 
 def test_boxes_without_time_stay_open() -> None:
-    search = Search(small_instance(0)[1])
+    search = Search(small_instance(0)[1], Memory())
     with ThreadPoolExecutor(1) as pool:
         for _ in range(3):
             search.step(pool, Deadline.after(0))
@@ -154,14 +171,12 @@ def test_nothing_is_left_over_from_the_box_before() -> None:
     box = box_of([-1.0, -1.0], [1.0, 1.0])
     with np.errstate(over="ignore", invalid="ignore"):
         first, second = (problem(n, one_disjunct(box, np.eye(2), [0.25, 0.25]).disjuncts[0]) for n in (ordinary, huge))
-    space, point = memory(first.net), np.zeros(2)
-    for task in (first, second):
-        low, high = task.low.copy(), task.high.copy()
-        bounds = -task.largest.copy(), task.largest.copy()
-        state, *_ = bound_box(task.net, space, 4, low, high, *bounds, point)
-    assert state == OPEN
-    assert low.tolist() == [-1.0, -1.0]
-    assert high.tolist() == [1.0, 1.0]
+    memory = Memory()
+    bounded(first, memory=memory)
+    found = bounded(second, memory=memory).values
+    assert found["states"][0] == OPEN
+    assert found["low"].tolist() == [[-1.0, -1.0]]
+    assert found["high"].tolist() == [[1.0, 1.0]]
 
 
 @pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.name)
@@ -181,6 +196,47 @@ def test_all_disjuncts_count() -> None:
     assert native(network, Property.of(*safe)) == "unsat"
     for place in range(4):
         assert native(network, Property.of(*safe[:place], unsafe, *safe[place:])) == "sat"
+
+
+@pytest.mark.parametrize("few", [0, 2, 16])
+def test_disjuncts_in_batches_of_their_own_or_shared(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "FEW", few or 1)
+    for seed in range(200):
+        case = random_case(seed)
+        assert native(case.network, case.prop) == case.expected, f"seed {seed}"
+
+
+def test_problems_are_made_when_they_are_asked_for() -> None:
+    """Neighbours with other varying inputs, or another number of rows, do not share one."""
+    network = Network.from_arrays((np.eye(2), [0.0, 0.0]), ([[1.0, 1.0]], [0.0]))
+    wide, narrow = box_of([0.0, 0.0], [1.0, 1.0]), box_of([0.0, 0.5], [1.0, 0.5])
+    boxes = [wide, wide, wide, narrow, narrow, wide]
+    disjuncts = [one_disjunct(box, [[1.0]], [-1.0]).disjuncts[0] for box in boxes]
+    asked = iter(disjuncts)
+    problems = Folding(network).problems(asked, 2)
+    assert len(next(problems).disjuncts) == 2
+    assert len(list(asked)) == 4
+    assert [len(task.disjuncts) for task in Folding(network).problems(disjuncts, 2)] == [2, 1, 2, 1]
+
+
+def test_very_many_disjuncts_meet_the_deadline_with_little_memory() -> None:
+    network = random_network(np.random.default_rng(0), (5, 300, 300, 5))
+    box = box_of([-1.0] * 5, [1.0] * 5)
+    disjunct = one_disjunct(box, np.eye(5), np.zeros(5)).disjuncts[0]
+    run = NativeRun(Judge(network, Property.of(*[disjunct] * 20000)), Deadline.after(0.5), threads=1, falsify=False)
+    started = time.monotonic()
+    assert isinstance(run.run(), str)
+    assert time.monotonic() - started < 5
+    assert run.progress().open_disjuncts > 10000
+
+
+def test_progress_counts_the_most_unstable_box() -> None:
+    network, _, disjunct = small_instance(3)
+    search = Search(problem(network, disjunct), Memory())
+    roots = bounded(search.problem).values["unstable"]
+    with ThreadPoolExecutor(1) as pool:
+        search.step(pool)
+    assert search.unstable == roots.max()
 
 
 def test_threads_do_not_change_the_verdict_or_the_boxes() -> None:

@@ -50,4 +50,6 @@ def test_the_wheel_has_the_package_and_nothing_else(tmp_path: Path) -> None:
         "bench/sets/acasxu.toml",
     ):
         assert f"ginnacer_verify/{needed}" in names
-    assert not [name for name in names if "test" in name or name.endswith((".onnx", ".vnnlib", ".csv"))]
+    assert [name for name in names if name.startswith("ginnacer_verify/native/kernels.")]
+    assert "-cp311-abi3-" in wheel.name
+    assert not [name for name in names if "test" in name or name.endswith((".onnx", ".vnnlib", ".csv", ".c", ".h"))]

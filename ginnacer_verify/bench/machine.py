@@ -10,7 +10,7 @@ from typing import Any
 
 from ginnacer_verify.version import __version__
 
-PACKAGES = ("numpy", "scipy", "numba", "onnx", "onnxruntime", "highspy", "maraboupy", "torch", "distributed")
+PACKAGES = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "maraboupy", "torch", "distributed")
 
 
 def now() -> str:

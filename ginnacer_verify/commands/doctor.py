@@ -6,12 +6,13 @@ import platform
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from ginnacer_verify import native
 from ginnacer_verify.backend import backend_names, get_backend, install_command, missing, packages
 from ginnacer_verify.commands.output import remark, show, table
 from ginnacer_verify.errors import GinnacerError
 from ginnacer_verify.version import __version__
 
-CORE = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "numba", "rich", "vnnlib")
+CORE = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "rich", "vnnlib")
 OPTIONAL = {"matplotlib": "plots", "pandas": "plots", "torch": "lirpa", "distributed": "dask"}
 """Packages that some commands need, and the extra that installs them."""
 SECONDS = 60.0
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     remark(args, f"ginnacer-verify {__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
     findings = [_package(name) for name in CORE] + [_package(name, extra) for name, extra in OPTIONAL.items()]
+    findings += [_native()]
     findings += [_backend(name, ask=not args.fast) for name in backend_names()]
     rows = [(finding.kind, finding.name, finding.version or "-", finding.state) for finding in findings]
     show(args, {"findings": [asdict(finding) for finding in findings]}, table(rows))
@@ -45,6 +47,15 @@ def _package(name: str, extra: str = "") -> Finding:
     found, wanted = _version(name), f"'ginnacer-verify[{extra}]'" if extra else name
     state = "found" if found else f"missing: pip install {wanted}"
     return Finding(name, "optional" if extra else "package", bool(found), found, state)
+
+
+def _native() -> Finding:
+    """The compiled engines, which fit this processor to some degree."""
+    try:
+        level = native.level()
+    except GinnacerError as problem:
+        return Finding("native engines", "optional", False, "", f"missing: {problem}")
+    return Finding("native engines", "optional", True, __version__, f"found, for {level}")
 
 
 def _version(package: str) -> str:

@@ -1,26 +1,28 @@
-"""The native engine: a search per disjunct, all of them in turn, with the worst inputs attacked and replayed."""
+"""The native engine: searches in turn, one per disjunct or for many, with the worst inputs attacked and replayed."""
 
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.engine.problem import problem
-from ginnacer_verify.engine.search import Search
+from ginnacer_verify.engine.problem import Folding
+from ginnacer_verify.engine.search import BATCH, Memory, Search, Worst
 from ginnacer_verify.falsify import attack
 from ginnacer_verify.network import Array
 from ginnacer_verify.progress import Observer, Progress
-from ginnacer_verify.properties.property import Disjunct
 from ginnacer_verify.replay import Counterexample, Judge, settle
 
+FEW = 16
+"""So many disjuncts are searched in turn, each with batches of its own. More share their batches."""
 NEIGHBOURHOOD = 0.05
 """An attack around an input moves each of its values by at most this share of its width."""
 
 
 class NativeRun:
-    """One property on one network: the searches that are open, each with its disjunct."""
+    """One property on one network: the searches that are open, at most FEW at a time."""
 
     remaining = None
     """What a finisher could start from: boxes halve to the end, so there is no finisher."""
@@ -37,50 +39,70 @@ class NativeRun:
     ) -> None:
         self.judge, self.deadline, self.threads = judge, deadline, threads
         self.falsify, self.observe, self.random = falsify, observe, np.random.default_rng(seed)
-        disjuncts = [disjunct for disjunct in judge.prop.disjuncts if not disjunct.box.is_empty]
-        self.searches = [(disjunct, Search(problem(judge.network, disjunct), threads)) for disjunct in disjuncts]
+        self.disjuncts = [disjunct for disjunct in judge.prop.disjuncts if not disjunct.box.is_empty]
+        self.searches: deque[Search] = deque()
+        self.started = self.boxes = self.unstable = 0
 
     def run(self) -> Counterexample | str | None:
         """A counterexample, or why there is no verdict, or None: all is proved."""
-        waiting = deque(self.searches)
+        searches = self._searches()
         with ThreadPoolExecutor(self.threads) as pool:
-            while waiting:
-                if self.deadline.passed:
+            while True:
+                if self.deadline.passed and (self.searches or self.started < len(self.disjuncts)):
                     return "time ran out: raise --timeout"
-                disjunct, search = waiting.popleft()
-                points, slacks = search.step(pool, self.deadline)
-                if found := self._confirm(disjunct, [search.problem.whole(point) for point in points], slacks):
-                    return found
-                if search.stuck:
-                    return "the network comes nearer to the unsafe set than boxes can be halved"
-                if not search.done:
-                    waiting.append((disjunct, search))
-                if self.observe:
-                    self.observe(self.progress())
+                if len(self.searches) < FEW and (new := next(searches, None)):
+                    self.searches.append(new)
+                elif not self.searches:
+                    return None
+                elif outcome := self._step(self.searches.popleft(), pool):
+                    return outcome
+
+    def _searches(self) -> Iterator[Search]:
+        """Made when there is room for one more: their memory is the same, what is folded into them is not."""
+        memory, together = Memory(self.threads), 1 if len(self.disjuncts) <= FEW else BATCH
+        for problem in Folding(self.judge.network).problems(self.disjuncts, together):
+            self.started += len(problem.disjuncts)
+            yield Search(problem, memory)
+
+    def _step(self, search: Search, pool: ThreadPoolExecutor) -> Counterexample | str | None:
+        before = search.boxes
+        worst = search.step(pool, self.deadline)
+        self.boxes += search.boxes - before
+        self.unstable = max(self.unstable, search.unstable)
+        if not search.done:
+            self.searches.append(search)
+        if found := self._confirm(search, worst):
+            return found
+        if search.stuck:
+            return "the network comes nearer to the unsafe set than boxes can be halved"
+        if self.observe:
+            self.observe(self.progress())
         return None
 
     def progress(self) -> Progress:
-        searches = [search for _, search in self.searches]
+        new = len(self.disjuncts) - self.started
         return Progress(
             "boxes",
-            sum(search.boxes for search in searches),
-            sum(len(search.frontier) for search in searches),
-            max((search.unstable for search in searches), default=0),
-            sum(not search.done for search in searches),
+            self.boxes,
+            new + sum(len(search.frontier) for search in self.searches),
+            self.unstable,
+            new + sum(search.frontier.owners for search in self.searches),
             self.deadline.left,
         )
 
-    def _confirm(self, disjunct: Disjunct, inputs: list[Array], slacks: Array) -> Counterexample | None:
+    def _confirm(self, search: Search, worst: Worst) -> Counterexample | None:
         """Replay the inputs that look unsafe, then attack around the worst."""
-        for x, slack in zip(inputs, slacks, strict=True):
+        disjuncts = [search.problem.disjuncts[owner] for owner in worst.owner]
+        inputs = [search.problem.whole(x, owner) for x, owner in zip(worst.points, worst.owner, strict=True)]
+        for disjunct, x, slack in zip(disjuncts, inputs, worst.slacks, strict=True):
             if slack <= 0:
                 judgement = self.judge(settle(x, disjunct.box, self.judge.dtype))
                 if isinstance(judgement, Counterexample):
                     return judgement
         if not inputs or not self.falsify:
             return None
-        near = _around(inputs[0], disjunct.box)
-        return attack(self.judge, disjunct, near, near.sample(self.random, 8), self.deadline)
+        near = _around(inputs[0], disjuncts[0].box)
+        return attack(self.judge, disjuncts[0], near, near.sample(self.random, 8), self.deadline)
 
 
 def _around(x: Array, box: Box) -> Box:

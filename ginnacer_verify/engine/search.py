@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.deadline import FOREVER, Deadline
-from ginnacer_verify.engine.machine_code import Entry
-from ginnacer_verify.engine.net import OPEN, Net, Scratch, scratch
-from ginnacer_verify.engine.problem import Problem
+from ginnacer_verify.engine.problem import Integers, Problem
+from ginnacer_verify.native import OPEN, Batch, Record, call
 from ginnacer_verify.network import Array
 
 BATCH = 256
@@ -22,30 +21,13 @@ there are so many shares, and in large networks: the time for a box grows with t
 of a chunk have at most so many of together."""
 WORST = 4
 """Inputs per batch that are shown to the judge."""
-STEPS = 4
-"""How often the slopes of a row's bound are improved."""
-
-BOXES = Entry(
-    "ginnacer_verify.engine.entry",
-    "boxes",
-    "long* long* long* long double* double* double* long double* "
-    "double* double* double* double* double* double* double* double* long* long long "
-    "long long double* double* double* double* double* long* long* double* double*",
-    tuple(f"ginnacer_verify.engine.{name}" for name in ("entry", "kernel", "memory", "net")),
-)
-"""The compiled function that bounds boxes; its arguments are those of `entry.boxes`."""
 
 
-def bound_boxes(net: Net, space: Scratch, arrays: Sequence[NDArray[Any]]) -> int:
-    """`kernel.bound_boxes` by its machine code."""
-    sizes, weights, biases, weight, across, bias, error = net
-    network = (sizes, weights, biases, len(error), weight, across, bias, len(weight), error)
-    return BOXES(*network, *space, len(space.layer), len(space.unstable), STEPS, len(arrays[0]), *arrays)
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Some boxes, one per row, each with its disjunct and the bounds of its neurons."""
 
-
-class Boxes(NamedTuple):
-    """Some boxes, one per row, with the bounds of their neurons."""
-
+    owner: Integers
     low: Array
     high: Array
     lower: Array
@@ -53,22 +35,29 @@ class Boxes(NamedTuple):
 
     @property
     def size(self) -> int:
-        return len(self.low)
+        return len(self.owner)
 
-    def part(self, which: slice) -> "Boxes":
-        return Boxes(*(values[which] for values in self))
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
 
-    def halved(self, chosen: NDArray[np.intp], splits: NDArray[np.int64]) -> "Boxes":
+    def part(self, which: slice | NDArray[np.intp]) -> "Boxes":
+        return Boxes(*(values[which] for values in self.arrays))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Boxes"]) -> "Boxes":
+        return cls(*(np.concatenate(values) for values in zip(*(part.arrays for part in parts), strict=True)))
+
+    def halved(self, chosen: NDArray[np.intp], splits: Integers) -> "Boxes":
         """Two boxes for each chosen one."""
-        low, high, lower, upper = (values[chosen] for values in self)
+        twice = self.part(np.repeat(chosen, 2))
+        low, high = self.low[chosen], self.high[chosen]
         rows, at = np.arange(len(chosen)), splits[chosen]
         width = np.where(np.nextafter(low, np.inf) < high, high - low, -1.0)  # no number in between: cannot be halved
         at = np.where(width[rows, at] > 0, at, width.argmax(axis=1))
         middle = low[rows, at] + 0.5 * (high[rows, at] - low[rows, at])
-        left, right = high.copy(), low.copy()
-        left[rows, at] = right[rows, at] = middle
-        pairs = (low, right), (left, high), (lower, lower), (upper, upper)
-        return Boxes(*(np.stack(pair, axis=1).reshape(2 * len(chosen), pair[0].shape[1]) for pair in pairs))
+        twice.high[2 * rows, at] = twice.low[2 * rows + 1, at] = middle
+        return twice
 
 
 class Frontier:
@@ -80,6 +69,11 @@ class Frontier:
     def __len__(self) -> int:
         return sum(boxes.size for boxes in self._stack)
 
+    @property
+    def owners(self) -> int:
+        """How many disjuncts have open boxes."""
+        return len(set().union(*(boxes.owner.tolist() for boxes in self._stack)))
+
     def take(self, count: int) -> Boxes:
         """Remove the last `count` boxes, or as many as there are, and return them."""
         taken: list[Boxes] = []
@@ -90,80 +84,103 @@ class Frontier:
             count -= taken[0].size
             if rest:
                 self._stack.append(top.part(slice(rest)))
-        return Boxes(*(np.concatenate(values) for values in zip(*taken, strict=True)))
+        return Boxes.joined(taken)
 
     def add(self, boxes: Boxes) -> None:
         self._stack.append(boxes)
 
 
+class Memory:
+    """The kernel's working memory, one array per thread: for any problem, and made anew only for a larger one."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self._arrays = [np.empty(0)] * threads
+
+    def of(self, net: Record) -> list[Array]:
+        room = call("boxes_room", *(net.values[name] for name in ("inputs", "relus", "widest", "rows")))
+        if len(self._arrays[0]) < room:
+            self._arrays = [np.empty(room) for _ in self._arrays]
+        return self._arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Worst:
+    """The inputs of a batch that come nearest to being unsafe: their disjuncts, and their largest rows."""
+
+    owner: Integers
+    points: Array
+    slacks: Array
+
+
 class Search:
     """The boxes of one problem that are still open. Call `step` until `done`, or as long as there is time."""
 
-    def __init__(self, problem: Problem, threads: int = 1) -> None:
-        largest = problem.largest[None]
-        self.problem = problem
-        self.frontier = Frontier(Boxes(problem.low[None], problem.high[None], -largest, largest))
+    def __init__(self, problem: Problem, memory: Memory) -> None:
+        owner = np.arange(len(problem.disjuncts), dtype=np.int64)
+        self.problem, self.memory = problem, memory
+        self.frontier = Frontier(Boxes(owner, problem.low, problem.high, -problem.largest, problem.largest))
         self.boxes = self.unstable = 0
         self.stuck = False
-        self._spaces = [scratch(problem.net) for _ in range(threads)]
 
     @property
     def done(self) -> bool:
         """Whether every box is proved: no input of the problem is unsafe."""
         return not len(self.frontier) and not self.stuck
 
-    def step(self, pool: ThreadPoolExecutor, deadline: Deadline = FOREVER) -> tuple[Array, Array]:
-        """Bound one batch; returns its inputs that come nearest to being unsafe, and their largest rows.
+    def step(self, pool: ThreadPoolExecutor, deadline: Deadline = FOREVER) -> Worst:
+        """Bound one batch. Boxes that the deadline leaves no time for stay open.
 
-        Boxes that the deadline leaves no time for stay open.
-        Halves of boxes with a lower such row are put last, where the next batch is taken from."""
+        Halves of boxes with a lower largest row are put last, where the next batch is taken from."""
         batch = self.frontier.take(BATCH)
         found = self._bound(batch, pool, deadline)
+        still = np.flatnonzero(found["states"] == OPEN)
+        slacks, points = found["slacks"], found["points"]
         self.boxes += batch.size
-        self.unstable = max(self.unstable, found.unstable // batch.size)
-        self.stuck = _stuck(batch, found.open)
-        order = found.open[np.argsort(-found.slacks[found.open], kind="stable")]
+        self.unstable = max(self.unstable, int(found["unstable"].max()))
+        self.stuck = _stuck(batch.part(still))
+        order = still[np.argsort(-slacks[still], kind="stable")]
         if len(order) and not self.stuck:
-            self.frontier.add(batch.halved(order, found.splits))
+            self.frontier.add(batch.halved(order, found["splits"]))
         worst = order[: -WORST - 1 : -1]
-        return found.points[worst], found.slacks[worst]
+        return Worst(batch.owner[worst], points[worst], slacks[worst])
 
-    def _bound(self, batch: Boxes, pool: ThreadPoolExecutor, deadline: Deadline) -> "_Found":
-        count = batch.size
-        states, splits = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        bounds, slacks = np.zeros(count), np.full(count, np.inf)
-        points = np.zeros_like(batch.low)
-        arrays = (*batch, points, states, splits, bounds, slacks)
+    def _bound(self, batch: Boxes, pool: ThreadPoolExecutor, deadline: Deadline) -> dict[str, Any]:
+        count, net, spaces = batch.size, self.problem.net, self.memory.of(self.problem.net)
+        record = record_of(batch)
         size = max(1, min(CHUNK, -(-count // SHARES), WORK // max(1, batch.lower.shape[1] ** 2)))
-        chunks = [slice(start, start + size) for start in range(0, count, size)]
-        threads = range(min(len(self._spaces), len(chunks)))
+        firsts = list(range(0, count, size))
+        threads = range(min(len(spaces), len(firsts)))
 
-        def work(thread: int) -> int:
-            unstable = 0
+        def work(thread: int) -> None:
             while not deadline.passed:
                 try:
-                    chunk = chunks.pop()
+                    first = firsts.pop()
                 except IndexError:
                     break
-                unstable += bound_boxes(self.problem.net, self._spaces[thread], [a[chunk] for a in arrays])
-            return unstable
+                call("bound_boxes", net, record, first, min(first + size, count), spaces[thread])
 
-        unstable = sum(pool.map(work, threads) if len(threads) > 1 else map(work, threads))
-        return _Found(np.flatnonzero(states == OPEN), splits, points, slacks, int(unstable))
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What bounding a batch gave: the boxes that stay open and, for each box, its split and its worst input."""
-
-    open: NDArray[np.intp]
-    splits: NDArray[np.int64]
-    points: Array
-    slacks: Array
-    unstable: int
+        list(pool.map(work, threads) if len(threads) > 1 else map(work, threads))
+        return record.values
 
 
-def _stuck(batch: Boxes, chosen: NDArray[np.intp]) -> bool:
+def record_of(batch: Boxes) -> Record:
+    """A batch for the kernel, which changes the boxes and their bounds in place, and room for what it finds."""
+    count, (states, splits, unstable) = batch.size, np.zeros((3, batch.size), dtype=np.int64)
+    return Batch(
+        owner=batch.owner,
+        low=batch.low,
+        high=batch.high,
+        lower=batch.lower,
+        upper=batch.upper,
+        points=np.zeros_like(batch.low),
+        bounds=np.zeros(count),
+        slacks=np.full(count, np.inf),
+        states=states,
+        splits=splits,
+        unstable=unstable,
+    )
+
+
+def _stuck(batch: Boxes) -> bool:
     """Whether a box that stays open has no number between its ends left."""
-    low, high = batch.low[chosen], batch.high[chosen]
-    return bool((np.nextafter(low, np.inf) >= high).all(axis=1).any())
+    return bool((np.nextafter(batch.low, np.inf) >= batch.high).all(axis=1).any())

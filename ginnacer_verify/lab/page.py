@@ -13,7 +13,7 @@ from ginnacer_verify.lab.run import Report
 from ginnacer_verify.lab.setting import Setting
 from ginnacer_verify.version import __version__
 
-PACKAGES = ("numpy", "scipy", "numba", "highspy", "onnx", "onnxruntime", "torch", "auto_LiRPA", "matplotlib")
+PACKAGES = ("numpy", "scipy", "highspy", "onnx", "onnxruntime", "torch", "auto_LiRPA", "matplotlib")
 LONG = 14
 """Tables with more rows are folded on screens; on paper everything is open."""
 STYLE = """

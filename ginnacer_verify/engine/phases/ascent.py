@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ginnacer_verify.engine.machine_code import Entry
 from ginnacer_verify.engine.phases.reduced import Phases, Reduced, Single
+from ginnacer_verify.native import Climb, Layers, Record, call
 
 RATE = 0.2
 """The length of the first step of a slope; of a decision, relative to the coefficient of its ReLU."""
@@ -22,26 +22,13 @@ SHORTER = 0.95
 """Each step's length, relative to the one before."""
 FIRST, SECOND = 0.9, 0.99
 """How much of the mean gradient and of the mean square a step of Adam keeps."""
-BLOCK = 32
-"""Rows that are improved together: all that belongs to them fits into the cache."""
-HOME = "ginnacer_verify.engine.phases.kernel"
-CLIMB = Entry(
-    HOME,
-    "climb",
-    "long long* long* long* long long long single* single* single* single* single* single* single* "
-    "long long single* single* byte* single* long single single single single single "
-    "long single* single* single* single* single* single* single* single* byte* single* single* single* long* byte* "
-    "byte*",
-    (HOME,),
-)
-"""The compiled ascent; its arguments are those of `kernel.climb`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Climbed:
     """Per row: the best bound, its multipliers, the neuron whose decision promises most (`gain`), and the corner.
 
-    Of a flat row (`kernel.climb_block`) the multipliers are the last ones, to go on from."""
+    Of a flat row (`climb_block` in `native/phases.h`) the multipliers are the last ones, to go on from."""
 
     bound: Single
     multipliers: Single
@@ -53,15 +40,48 @@ class Climbed:
 
 def ascend(reduced: Reduced, weight: Single, bias: Single, phase: Phases, start: Single, steps: int) -> Climbed:
     """Bounds of `weight @ x + bias`, row by row, with their multipliers improved `steps` times."""
-    rows, inputs, neurons, widest = len(bias), reduced.box.inputs, reduced.neurons, int(reduced.sizes.max())
-    memory = [np.empty((BLOCK, columns), np.float32) for columns in (*[neurons] * 4, inputs, widest, widest, 1)]
+    rows, inputs = len(bias), reduced.box.inputs
+    layers = record_of(reduced)
+    space = np.empty(call("climb_room", inputs, reduced.neurons, layers.values["widest"]), np.float32)
     bound, gain, neuron = np.empty(rows, np.float32), np.empty(rows, np.float32), np.empty(rows, np.int64)
     best, corner, flat = np.empty_like(start), np.empty((rows, inputs), np.int8), np.empty(rows, np.int8)
-    CLIMB(
-        *(len(reduced.layers), reduced.sizes, reduced.ends, reduced.starts, len(reduced.down), neurons, widest),
-        *(reduced.down, reduced.up, reduced.bias, reduced.slope, reduced.intercept, reduced.middle, reduced.radius),
-        *(rows, weight.shape[1], np.ascontiguousarray(weight), bias, phase, start),
-        *(steps, RATE, SHORTER, FLOOR, FIRST, SECOND),
-        *(BLOCK, *memory, np.empty(BLOCK, np.int8), bound, best, gain, neuron, corner, flat),
+    task = Climb(
+        rows=rows,
+        wanted=weight.shape[1],
+        steps=steps,
+        rate=RATE,
+        shorter=SHORTER,
+        least_rate=FLOOR,
+        keep=FIRST,
+        hold=SECOND,
+        weight=np.ascontiguousarray(weight),
+        constant=bias,
+        start=start,
+        phase=phase,
+        bound=bound,
+        best=best,
+        gain=gain,
+        neuron=neuron,
+        corner=corner,
+        flat=flat,
     )
+    call("climb", layers, task, space)
     return Climbed(bound, best, neuron, gain, corner.view(np.bool_), flat.view(np.bool_))
+
+
+def record_of(reduced: Reduced) -> Record:
+    return Layers(
+        layers=len(reduced.layers),
+        neurons=reduced.neurons,
+        widest=int(reduced.sizes.max()),
+        sizes=reduced.sizes,
+        ends=reduced.ends,
+        starts=reduced.starts,
+        down=reduced.down,
+        up=reduced.up,
+        bias=reduced.bias,
+        slope=reduced.slope,
+        intercept=reduced.intercept,
+        middle=reduced.middle,
+        radius=reduced.radius,
+    )

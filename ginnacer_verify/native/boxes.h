@@ -1,0 +1,544 @@
+/* Bounds of one box, in time that grows with its unstable ReLUs.
+
+   On a box with centroid c and radius r every value of the network is written as an affine function
+
+       row = [constant, e_1 .. e_d, s_1 .. s_U],    x = c + r * e with |e| <= 1,  s_j = the output of unstable ReLU j,
+
+   so stable neurons cost nothing: inactive ones are left out, active ones are composed with the next layer. A bound of
+   a row eliminates s_U, ..., s_1 in turn by one line of each ReLU (the slope of the lower one is the ICF's, 0 or 1, at
+   first). That is backward linear propagation; only the bookkeeping differs.
+
+   Every value that decides something is moved by the disjunct's error, a bound on the rounding of everything before it
+   (engine/problem.py). Comparisons are written so that a NaN proves nothing and changes no bound. */
+
+#include "sums.h"
+
+/* Working memory of one thread. `width` is the length of a row: constant, inputs, ReLUs. */
+typedef struct {
+    int64_t inputs, width, widest, relus;
+    double *columns;      /* the layer before and the one at hand, one value per neuron in each column */
+    double *rows;         /* rows of the layer at hand */
+    double *unstable;     /* rows of the unstable ReLUs, all layers */
+    double *spread;       /* per neuron: how far each input moves it */
+    double *reach;        /* the same per unstable ReLU */
+    double *planes;       /* per property row, and their combination last: constant and slopes of its best bound */
+    double *blame;        /* the coefficients that belong to each plane */
+    double *lower;        /* per unstable ReLU: its interval, */
+    double *upper;
+    double *slope;        /* the slope of its upper line, */
+    double *line;         /* and of its lower line */
+    double *chosen;       /* the lower slopes under optimisation */
+    double *coefficients; /* what each unstable ReLU's coefficient was when it was eliminated */
+    double *solution;     /* the value of each unstable ReLU at the minimum of a bound */
+    double *work;         /* the row under elimination, */
+    double *other;        /* and its negative */
+    double *mixture;      /* the weights of the rows in their combination */
+    double *values;       /* the rows' values at the minimum of the combination */
+    double *centroid;     /* of the box */
+    double *radius;
+    double *low;          /* what is left of the box after cuts, in units of the radius */
+    double *high;
+    double *gain;         /* per input: what halving it promises, */
+    double *loss;         /* and its share in what the lines give away */
+    double *middle;       /* of what is left of the box */
+    int64_t *known;       /* how many unstable ReLUs lie in the layers before each of them */
+    int64_t *active;      /* the active neurons of the layer before */
+} Memory;
+
+static double *take(double **space, int64_t count) {
+    double *found = *space;
+    *space += count;
+    return found;
+}
+
+static Memory memory_in(const Net *net, double *space) {
+    Memory m;
+    m.inputs = net->inputs;
+    m.width = 1 + net->inputs + net->relus;
+    m.widest = net->widest;
+    m.relus = net->relus;
+    const int64_t relus = net->relus, inputs = net->inputs, planes = net->rows + 1;
+    m.columns = take(&space, 2 * m.width * m.widest);
+    m.rows = take(&space, m.widest * m.width);
+    m.unstable = take(&space, relus * m.width);
+    m.spread = take(&space, m.widest * inputs);
+    m.reach = take(&space, relus * inputs);
+    m.planes = take(&space, planes * (1 + inputs));
+    m.blame = take(&space, planes * relus);
+    double **per_relu[] = {&m.lower, &m.upper, &m.slope, &m.line, &m.chosen, &m.coefficients, &m.solution};
+    for (int i = 0; i < 7; i++) *per_relu[i] = take(&space, relus);
+    m.work = take(&space, m.width);
+    m.other = take(&space, m.width);
+    m.mixture = take(&space, planes);
+    m.values = take(&space, planes);
+    double **per_input[] = {&m.centroid, &m.radius, &m.low, &m.high, &m.gain, &m.loss, &m.middle};
+    for (int i = 0; i < 7; i++) *per_input[i] = take(&space, inputs);
+    m.known = (int64_t *)take(&space, relus);
+    m.active = (int64_t *)take(&space, m.widest);
+    return m;
+}
+
+static const double *weights_of(const Net *net, int64_t owner, int64_t k) {
+    if (k + 1 == net->layers) return net->last_weights + net->last_of[owner] * net->sizes[k] * net->rows;
+    return k == 0 ? net->first_weight : net->weight + net->weights[k];
+}
+
+static const double *biases_of(const Net *net, int64_t owner, int64_t k) {
+    if (k + 1 == net->layers) return net->last_biases + owner * net->rows;
+    return k == 0 ? net->first_biases + net->first_of[owner] * net->sizes[1] : net->bias + net->biases[k];
+}
+
+/* What the row of ReLU j is multiplied with: its coefficient times the slope of its lower or its upper line. */
+static inline double factor_of(const Memory *m, int64_t j, double coefficient, const double *line, double *work) {
+    if (coefficient > 0.0) return coefficient * line[j];
+    const double factor = coefficient * m->slope[j];
+    work[0] -= factor * m->lower[j];
+    return factor;
+}
+
+static inline double least(const double *work, int64_t inputs) {
+    double bound = work[0];
+    for (int64_t column = 1; column <= inputs; column++) bound -= fabs(work[column]);
+    return bound;
+}
+
+/* ReLUs of one layer do not depend on each other, so four of them can be eliminated at once. */
+static inline int64_t together(const Memory *m, int64_t j) {
+    return j >= 3 && m->known[j - 3] == m->known[j] ? 4 : 1;
+}
+
+/* The lower bound of the row in `work`, whose unstable ReLUs are replaced by their lines, the last one first. */
+static double eliminate(const Memory *m, int64_t count, const double *line) {
+    double *work = m->work;
+    for (int64_t j = count - 1, step; j >= 0; j -= step) {
+        double factor[4];
+        step = together(m, j);
+        for (int64_t i = 0; i < step; i++) {
+            const double coefficient = work[1 + m->inputs + j - i];
+            m->coefficients[j - i] = coefficient;
+            factor[i] = factor_of(m, j - i, coefficient, line, work);
+        }
+        const double *row = m->unstable + j * m->width;
+        const int64_t length = 1 + m->inputs + m->known[j], width = m->width;
+        if (step == 4)
+            add_rows(work, factor, row, row - width, row - 2 * width, row - 3 * width, length);
+        else if (factor[0] != 0.0)
+            add_row(work, factor[0], row, length);
+    }
+    return least(work, m->inputs);
+}
+
+static inline void add_rows_twice(double *RESTRICT to, double *RESTRICT other, const double *f, const double *g,
+                                  const double *RESTRICT p, const double *RESTRICT q, const double *RESTRICT r,
+                                  const double *RESTRICT s, int64_t count) {
+    const double a = f[0], b = f[1], c = f[2], d = f[3], e = g[0], h = g[1], k = g[2], l = g[3];
+    for (int64_t i = 0; i < count; i++) {
+        to[i] += (a * p[i] + b * q[i]) + (c * r[i] + d * s[i]);
+        other[i] += (e * p[i] + h * q[i]) + (k * r[i] + l * s[i]);
+    }
+}
+
+/* `eliminate` for a row and its negative, in `work` and `other`, with the lines that the ReLUs have. */
+static void eliminate_both(const Memory *m, int64_t count) {
+    double *work = m->work, *other = m->other;
+    for (int64_t j = count - 1, step; j >= 0; j -= step) {
+        double f[4], g[4];
+        step = together(m, j);
+        for (int64_t i = 0; i < step; i++) {
+            f[i] = factor_of(m, j - i, work[1 + m->inputs + j - i], m->line, work);
+            g[i] = factor_of(m, j - i, other[1 + m->inputs + j - i], m->line, other);
+        }
+        const double *row = m->unstable + j * m->width;
+        const int64_t length = 1 + m->inputs + m->known[j], width = m->width;
+        if (step == 4) {
+            add_rows_twice(work, other, f, g, row, row - width, row - 2 * width, row - 3 * width, length);
+        } else {
+            if (f[0] != 0.0) add_row(work, f[0], row, length);
+            if (g[0] != 0.0) add_row(other, g[0], row, length);
+        }
+    }
+}
+
+/* The part of a row without ReLUs, at the corner of the box where `plane` is least. */
+static inline double at_corner(const double *row, const double *plane, int64_t inputs) {
+    double value = row[0];
+    for (int64_t column = 1; column <= inputs; column++) value += plane[column] < 0.0 ? row[column] : -row[column];
+    return value;
+}
+
+/* Where the bound in `work` is attained, and each chosen slope one step towards a better bound.
+
+   The derivative of the bound by the slope of ReLU j is its coefficient, if positive, times its input there. */
+static void descend(const Memory *m, int64_t count, double step) {
+    for (int64_t j = 0; j < count; j++) {
+        const double *row = m->unstable + j * m->width;
+        const double y = at_corner(row, m->work, m->inputs) + dot(row + 1 + m->inputs, m->solution, m->known[j]);
+        if (m->coefficients[j] > 0.0) {
+            m->solution[j] = m->chosen[j] * y;
+            if (y > 0.0)
+                m->chosen[j] = m->chosen[j] + step < 1.0 ? m->chosen[j] + step : 1.0;
+            else
+                m->chosen[j] = m->chosen[j] - step > 0.0 ? m->chosen[j] - step : 0.0;
+        } else {
+            m->solution[j] = m->slope[j] * (y - m->lower[j]);
+        }
+    }
+}
+
+/* The rows of the first layer, on the box. */
+static void first_rows(const Memory *m, const double *bias, const double *weight, int64_t here) {
+    double *columns = m->columns + m->width * m->widest;
+    for (int64_t i = 0; i < here; i++) {
+        double *row = m->rows + i * m->width;
+        row[0] = bias[i];
+        for (int64_t j = 0; j < m->inputs; j++) {
+            row[0] += weight[j * here + i] * m->centroid[j];
+            row[1 + j] = weight[j * here + i] * m->radius[j];
+        }
+        for (int64_t c = 0; c <= m->inputs; c++) columns[c * m->widest + i] = row[c];
+    }
+}
+
+/* Add to a column of a layer what its active inputs bring along: their values in it times their weights. */
+static void compose(const double *values, const int64_t *active, int64_t count, const double *weight, double *column,
+                    int64_t here) {
+    int64_t p = 0;
+    for (; p + 4 <= count; p += 4) {
+        const int64_t *at = active + p;
+        const double factor[4] = {values[at[0]], values[at[1]], values[at[2]], values[at[3]]};
+        add_rows(column, factor, weight + at[0] * here, weight + at[1] * here, weight + at[2] * here,
+                 weight + at[3] * here, here);
+    }
+    for (; p < count; p++) add_row(column, values[active[p]], weight + active[p] * here, here);
+}
+
+/* The rows of layer k.
+
+   Neurons from `first` on are those of the layer before; `settled` unstable ReLUs lie before that layer. Active neurons
+   are composed column by column, because a layer is wider than a row is long. */
+static void affine_rows(const Net *net, int64_t owner, const Memory *m, int64_t k, const double *lower,
+                        const double *upper, int64_t first, int64_t settled) {
+    const int64_t before = net->sizes[k], here = net->sizes[k + 1], widest = m->widest;
+    const double *bias = biases_of(net, owner, k), *weight = weights_of(net, owner, k);
+    if (k == 0) {
+        first_rows(m, bias, weight, here);
+        return;
+    }
+    int64_t active = 0, at = 1 + m->inputs + settled;
+    for (int64_t a = 0; a < before; a++)
+        if (lower[first + a] >= 0.0 && upper[first + a] > 0.0) m->active[active++] = a;
+    const double *from = m->columns + (k % 2) * m->width * widest;
+    double *to = m->columns + ((k + 1) % 2) * m->width * widest;
+    for (int64_t c = 0; c < at; c++) {
+        double *column = to + c * widest;
+        for (int64_t i = 0; i < here; i++) column[i] = c == 0 ? bias[i] : 0.0;
+        compose(from + c * widest, m->active, active, weight, column, here);
+    }
+    for (int64_t a = 0; a < before; a++)
+        if (upper[first + a] > 0.0 && lower[first + a] < 0.0) copy(weight + a * here, to + at++ * widest, here);
+    for (int64_t i = 0; i < here; i++)
+        for (int64_t c = 0; c < at; c++) m->rows[i * m->width + c] = to[c * widest + i];
+}
+
+typedef struct {
+    double low, high;
+} Interval;
+
+/* The intersection of two intervals; what is not a number changes nothing. */
+static inline Interval tighter(double low, double high, double new_low, double new_high) {
+    const Interval found = {new_low > low ? new_low : low, new_high < high ? new_high : high};
+    return found;
+}
+
+/* Bounds of row i, by intervals and, if those leave it unstable, by elimination; the tighter of old and new. */
+static Interval tighten(const Memory *m, int64_t i, int64_t count, double error, double lower, double upper) {
+    const double *row = m->rows + i * m->width;
+    double *spread = m->spread + i * m->inputs, low = row[0], high = row[0];
+    for (int64_t j = 0; j < m->inputs; j++) {
+        spread[j] = fabs(row[1 + j]);
+        low -= spread[j];
+        high += spread[j];
+    }
+    for (int64_t j = 0; j < count; j++) {
+        const double term = row[1 + m->inputs + j] * m->upper[j];
+        if (row[1 + m->inputs + j] > 0.0)
+            high += term;
+        else
+            low += term;
+    }
+    Interval found = tighter(lower, upper, low - error, high + error);
+    if (count && found.low < 0.0 && found.high > 0.0) {
+        for (int64_t column = 0; column < 1 + m->inputs + count; column++) {
+            m->work[column] = row[column];
+            m->other[column] = -row[column];
+        }
+        eliminate_both(m, count);
+        for (int64_t j = 0; j < m->inputs; j++) spread[j] = fabs(m->work[1 + j]) + fabs(m->other[1 + j]);
+        found = tighter(found.low, found.high, least(m->work, m->inputs) - error, error - least(m->other, m->inputs));
+    }
+    return found;
+}
+
+/* Row i as unstable ReLU number `count`, with its two lines; the lower one has slope 1 if it is mostly active. */
+static void enlist(const Memory *m, int64_t i, int64_t settled, int64_t count, double low, double high) {
+    copy(m->rows + i * m->width, m->unstable + count * m->width, 1 + m->inputs + settled);
+    copy(m->spread + i * m->inputs, m->reach + count * m->inputs, m->inputs);
+    m->known[count] = settled;
+    m->lower[count] = low;
+    m->upper[count] = high;
+    m->slope[count] = high / (high - low);
+    m->line[count] = high > -low ? 1.0 : 0.0;
+}
+
+/* Tighten the bounds of all neurons, layer by layer; the property's rows are left in `rows`. */
+static int64_t hidden_layers(const Net *net, int64_t owner, const Memory *m, double *lower, double *upper) {
+    const double *errors = net->errors + owner * net->layers;
+    int64_t first = 0, settled = 0, count = 0;
+    for (int64_t k = 0; k < net->layers; k++) {
+        affine_rows(net, owner, m, k, lower, upper, first, settled);
+        if (k == net->layers - 1) break;
+        first += k > 0 ? net->sizes[k] : 0;
+        settled = count;
+        for (int64_t i = 0, n = first; i < net->sizes[k + 1]; i++, n++) {
+            if (upper[n] > 0.0 && lower[n] < 0.0) {
+                const Interval found = tighten(m, i, settled, errors[k], lower[n], upper[n]);
+                lower[n] = found.low;
+                upper[n] = found.high;
+            }
+            if (upper[n] > 0.0 && lower[n] < 0.0) enlist(m, i, settled, count++, lower[n], upper[n]);
+        }
+    }
+    return count;
+}
+
+static void keep_plane(const Memory *m, int64_t number, int64_t count) {
+    copy(m->work, m->planes + number * (1 + m->inputs), 1 + m->inputs);
+    copy(m->coefficients, m->blame + number * m->relus, count);
+}
+
+/* A plane that cuts nothing: what a row has until a bound of it is a number. */
+static void forget_plane(const Memory *m, int64_t number) {
+    double *plane = m->planes + number * (1 + m->inputs), *blame = m->blame + number * m->relus;
+    plane[0] = -INFINITY;
+    for (int64_t j = 1; j <= m->inputs; j++) plane[j] = 0.0;
+    for (int64_t j = 0; j < m->relus; j++) blame[j] = 0.0;
+}
+
+typedef struct {
+    int64_t number;
+    double bound;
+} Best;
+
+/* The best lower bound of each property row and its plane, with the lower slopes optimised for it.
+
+   Returns the row with the largest bound, and that bound. */
+static Best bound_rows(const Memory *m, int64_t count, int64_t rows, int64_t steps) {
+    Best nearest = {0, -INFINITY};
+    for (int64_t i = 0; i < rows; i++) {
+        forget_plane(m, i);
+        copy(m->line, m->chosen, count);
+        double best = -INFINITY, step = 0.5;
+        for (int64_t n = 0; n <= steps; n++) {
+            copy(m->rows + i * m->width, m->work, 1 + m->inputs + count);
+            const double bound = eliminate(m, count, m->chosen);
+            if (bound > best) {
+                best = bound;
+                keep_plane(m, i, count);
+            }
+            if (n < steps) descend(m, count, step);
+            step *= 0.6;
+        }
+        if (best > nearest.bound) {
+            nearest.number = i;
+            nearest.bound = best;
+        }
+    }
+    return nearest;
+}
+
+/* More weight for rows with larger values: multiplied by their exponentials, and summing to 1 again. */
+static void shift_weights(const Memory *m, int64_t rows, double rate) {
+    double largest = -INFINITY, sum = 0.0;
+    for (int64_t i = 0; i < rows; i++) largest = m->values[i] > largest ? m->values[i] : largest;
+    for (int64_t i = 0; i < rows; i++) {
+        m->mixture[i] *= exp(rate * (m->values[i] - largest));
+        sum += m->mixture[i];
+    }
+    for (int64_t i = 0; i < rows; i++) m->mixture[i] /= sum;
+}
+
+/* The best lower bound of a convex combination of the rows: above 0, they cannot all be at most 0.
+
+   Slopes and weights climb together; the derivative by a row's weight is its value where the bound is attained. */
+static double bound_mixture(const Memory *m, int64_t count, int64_t rows, int64_t steps) {
+    const int64_t length = 1 + m->inputs + count;
+    forget_plane(m, rows);
+    for (int64_t i = 0; i < rows; i++) m->mixture[i] = 1.0 / (double)rows;
+    copy(m->line, m->chosen, count);
+    double best = -INFINITY, step = 0.5, scale = 0.0;
+    for (int64_t n = 0; n <= steps; n++) {
+        for (int64_t column = 0; column < length; column++) m->work[column] = 0.0;
+        for (int64_t i = 0; i < rows; i++) add_row(m->work, m->mixture[i], m->rows + i * m->width, length);
+        const double bound = eliminate(m, count, m->chosen);
+        if (bound > best) {
+            best = bound;
+            keep_plane(m, rows, count);
+        }
+        if (n == steps) break;
+        descend(m, count, step);
+        for (int64_t i = 0; i < rows; i++) {
+            const double *row = m->rows + i * m->width;
+            m->values[i] = at_corner(row, m->work, m->inputs) + dot(row + 1 + m->inputs, m->solution, count);
+        }
+        if (scale == 0.0)
+            for (int64_t i = 0; i < rows; i++) scale = fabs(m->values[i]) > scale ? fabs(m->values[i]) : scale;
+        if (scale > 0.0) shift_weights(m, rows, 3.0 * step / scale);
+        step *= 0.8;
+    }
+    return best;
+}
+
+static inline double smaller(double a, double b) { return a < b ? a : b; }
+
+/* Shrink the box `low <= e <= high` to where no plane exceeds the error: elsewhere a row is positive.
+
+   False if nothing is left. Twice, because one plane's cut helps another. */
+static int clip(const Memory *m, int64_t planes, double error) {
+    double *low = m->low, *high = m->high;
+    for (int64_t pass = 0; pass < 2; pass++) {
+        for (int64_t p = 0; p < planes; p++) {
+            const double *plane = m->planes + p * (1 + m->inputs);
+            double lowest = plane[0];
+            for (int64_t j = 0; j < m->inputs; j++) lowest += smaller(plane[1 + j] * low[j], plane[1 + j] * high[j]);
+            if (lowest > error) return 0;
+            for (int64_t j = 0; j < m->inputs; j++) {
+                const double slope = plane[1 + j];
+                const double rest = lowest - smaller(slope * low[j], slope * high[j]);
+                const double end = slope != 0.0 ? (2.0 * error - rest) / slope : 0.0;
+                if (slope > 0.0 && end + 1e-9 < high[j]) high[j] = end + 1e-9;
+                if (slope < 0.0 && end - 1e-9 > low[j]) low[j] = end - 1e-9;
+                if (low[j] > high[j]) return 0;
+                lowest = rest + smaller(slope * low[j], slope * high[j]);
+            }
+        }
+    }
+    return 1;
+}
+
+/* The input whose halving should help most: its share in what the lines of unstable ReLUs give away (ten parts), and
+   in the movement of the plane (one part). */
+static int64_t widest_input(const Memory *m, int64_t count, int64_t number) {
+    const double *plane = m->planes + number * (1 + m->inputs), *blame = m->blame + number * m->relus;
+    for (int64_t i = 0; i < m->inputs; i++) m->gain[i] = m->loss[i] = 0.0;
+    for (int64_t j = 0; j < count; j++) {
+        const double *reach = m->reach + j * m->inputs;
+        const double given = blame[j] > 0.0 ? blame[j] * smaller(m->upper[j], -m->lower[j])
+                                            : blame[j] * m->slope[j] * m->lower[j];
+        double sum = 0.0;
+        for (int64_t i = 0; i < m->inputs; i++) sum += reach[i];
+        if (sum > 0.0)
+            for (int64_t i = 0; i < m->inputs; i++) m->loss[i] += given * reach[i] / sum;
+    }
+    double moved = 0.0, lost = 0.0, most = -1.0;
+    for (int64_t i = 0; i < m->inputs; i++) {
+        moved += fabs(plane[1 + i]);
+        lost += m->loss[i];
+    }
+    int64_t best = 0;
+    for (int64_t i = 0; i < m->inputs; i++) {
+        if (moved > 0.0) m->gain[i] += fabs(plane[1 + i]) / moved;
+        if (lost > 0.0) m->gain[i] += 10.0 * m->loss[i] / lost;
+        const double promise = m->gain[i] * (m->high[i] - m->low[i]);
+        if (promise > most) {
+            best = i;
+            most = promise;
+        }
+    }
+    return best;
+}
+
+/* Bound one box. What is found is left in the batch: the box shrunk to where it can be unsafe, tighter bounds of its
+   neurons, the corner where its best bound is attained. */
+static void bound_box(const Net *net, const Boxes *boxes, int64_t b, const Memory *m) {
+    const int64_t owner = boxes->owner[b], rows = net->rows;
+    const double error = net->errors[owner * net->layers + net->layers - 1];
+    double *low_x = boxes->low + b * m->inputs, *high_x = boxes->high + b * m->inputs;
+    for (int64_t j = 0; j < m->inputs; j++) {
+        const double c = low_x[j] + 0.5 * (high_x[j] - low_x[j]), above = high_x[j] - c, below = c - low_x[j];
+        m->centroid[j] = c;
+        m->radius[j] = (above > below ? above : below) * (1.0 + 1e-15);
+        m->low[j] = -1.0;
+        m->high[j] = 1.0;
+    }
+    const int64_t count = hidden_layers(net, owner, m, boxes->lower + b * m->relus, boxes->upper + b * m->relus);
+    Best nearest = bound_rows(m, count, rows, net->steps);
+    int64_t planes = rows;
+    if (nearest.bound <= error && rows > 1) {
+        const double mixed = bound_mixture(m, count, rows, 2 * net->steps + 2);
+        planes++;
+        if (mixed > nearest.bound) {
+            nearest.number = rows;
+            nearest.bound = mixed;
+        }
+    }
+    boxes->unstable[b] = count;
+    boxes->bounds[b] = nearest.bound;
+    boxes->splits[b] = 0;
+    boxes->states[b] = nearest.bound > error || !clip(m, planes, error) ? PROVED : OPEN;
+    if (boxes->states[b] == PROVED) return;
+    boxes->splits[b] = widest_input(m, count, nearest.number);
+    const double *plane = m->planes + nearest.number * (1 + m->inputs);
+    for (int64_t j = 0; j < m->inputs; j++) {
+        const double c = m->centroid[j], r = m->radius[j], guard = 1e-15 * (fabs(c) + r);
+        const double low = c + m->low[j] * r - guard, high = c + m->high[j] * r + guard;
+        boxes->points[b * m->inputs + j] = plane[1 + j] > 0.0 ? low_x[j] : high_x[j];
+        if (low > low_x[j]) low_x[j] = low;
+        if (high < high_x[j]) high_x[j] = high;
+    }
+}
+
+/* The largest property row at an input: at most 0 where it is unsafe. The columns serve as memory. */
+static double worst_in(const Net *net, int64_t owner, const Memory *m, const double *x) {
+    double *values = m->columns, *others = m->columns + m->width * m->widest, largest = -INFINITY;
+    copy(x, values, m->inputs);
+    for (int64_t k = 0; k < net->layers; k++) {
+        const double *weight = weights_of(net, owner, k);
+        const int64_t here = net->sizes[k + 1];
+        int64_t active = 0;
+        for (int64_t a = 0; a < net->sizes[k]; a++)
+            if (values[a] != 0.0) m->active[active++] = a;
+        copy(biases_of(net, owner, k), others, here);
+        compose(values, m->active, active, weight, others, here);
+        for (int64_t i = 0; i < here; i++) {
+            if (k == net->layers - 1 && others[i] > largest) largest = others[i];
+            if (others[i] < 0.0) others[i] = 0.0;
+        }
+        double *swapped = values;
+        values = others;
+        others = swapped;
+    }
+    return largest;
+}
+
+static double worst_row(const Net *net, int64_t owner, const double *x, double *space) {
+    const Memory m = memory_in(net, space);
+    return worst_in(net, owner, &m, x);
+}
+
+/* `bound_box` from the first box to before the last; the corner or the centroid, whichever is worse, is its point. */
+static void bound_boxes(const Net *net, const Boxes *boxes, int64_t first, int64_t last, double *space) {
+    const Memory m = memory_in(net, space);
+    for (int64_t b = first; b < last; b++) {
+        bound_box(net, boxes, b, &m);
+        if (boxes->states[b] != OPEN) continue;
+        double *point = boxes->points + b * m.inputs;
+        const double *low = boxes->low + b * m.inputs, *high = boxes->high + b * m.inputs;
+        boxes->slacks[b] = worst_in(net, boxes->owner[b], &m, point);
+        for (int64_t j = 0; j < m.inputs; j++) m.middle[j] = low[j] + 0.5 * (high[j] - low[j]);
+        const double other = worst_in(net, boxes->owner[b], &m, m.middle);
+        if (other < boxes->slacks[b]) {
+            copy(m.middle, point, m.inputs);
+            boxes->slacks[b] = other;
+        }
+    }
+}

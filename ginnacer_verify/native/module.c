@@ -1,0 +1,63 @@
+/* What Python calls through ctypes: the kernels for the processor at hand, and how much memory they need.
+
+   The module itself is empty; being one lets the package's build make it on every platform. */
+
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+#include "records.h"
+#include "variants.h"
+
+static const Kernels *chosen = &ginnacer_baseline;
+
+/* Chooses the kernels; returns 1, 3 or 4: the level of x86-64 that they are for. `most` is the highest to be used. */
+EXPORT int64_t ginnacer_choose(int64_t most) {
+#if VARIANTS
+    __builtin_cpu_init();
+    const int fused = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+    const int wide = fused && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                     __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                     __builtin_cpu_supports("avx512vl");
+    if (wide && most >= 4) {
+        chosen = &ginnacer_v4;
+        return 4;
+    }
+    if (fused && most >= 3) {
+        chosen = &ginnacer_v3;
+        return 3;
+    }
+#endif
+    (void)most;
+    chosen = &ginnacer_baseline;
+    return 1;
+}
+
+/* The size of each record, in the order of the header; 0 behind the last. */
+EXPORT const int64_t ginnacer_sizes[] = {sizeof(Net),  sizeof(Boxes),   sizeof(Reduced), sizeof(Climb),
+                                         sizeof(Rows), sizeof(Packing), sizeof(Table),   0};
+
+/* How many doubles `ginnacer_bound_boxes` needs. */
+EXPORT int64_t ginnacer_boxes_room(int64_t inputs, int64_t relus, int64_t widest, int64_t rows) {
+    const int64_t width = 1 + inputs + relus, planes = rows + 1;
+    return (3 * widest + relus + 2) * width + (widest + relus + 7) * inputs + planes * (1 + inputs + relus + 2) +
+           8 * relus + widest;
+}
+
+EXPORT void ginnacer_bound_boxes(const Net *net, const Boxes *boxes, int64_t first, int64_t last, double *space) {
+    chosen->bound_boxes(net, boxes, first, last, space);
+}
+
+EXPORT double ginnacer_worst_row(const Net *net, int64_t owner, const double *x, double *space) {
+    return chosen->worst_row(net, owner, x, space);
+}
+
+/* How many floats `ginnacer_climb` needs. */
+EXPORT int64_t ginnacer_climb_room(int64_t inputs, int64_t neurons, int64_t widest) {
+    return 32 * (4 * neurons + inputs + 2 * widest + 2) + widest;
+}
+
+EXPORT void ginnacer_climb(const Reduced *net, const Climb *task, float *space) { chosen->climb(net, task, space); }
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kernels", "Called through ctypes.", -1, NULL};
+
+PyMODINIT_FUNC PyInit_kernels(void) { return PyModule_Create(&definition); }

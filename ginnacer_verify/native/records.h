@@ -1,0 +1,96 @@
+/* The records that Python fills in (ginnacer_verify/native/__init__.py mirrors them) and what the kernels export.
+
+   Arrays are contiguous, matrices row by row. Nothing is allocated here: the caller brings the memory. */
+
+#ifndef GINNACER_RECORDS_H
+#define GINNACER_RECORDS_H
+
+#include <stdint.h>
+
+#if defined(_MSC_VER)
+#define RESTRICT __restrict
+#define EXPORT __declspec(dllexport)
+#else
+#define RESTRICT restrict
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+enum { OPEN = 0, PROVED = 1 };
+
+/* A network with some disjuncts folded into its last layer. What no disjunct changes is there once. Weights are
+   transposed: those of each value that enters a layer lie side by side. */
+typedef struct {
+    int64_t layers, inputs, rows, relus, widest, steps;
+    const int64_t *sizes;       /* inputs, neurons of each hidden layer, rows */
+    const int64_t *weights;     /* where the weights of each hidden layer begin in `weight`, */
+    const int64_t *biases;      /* and its biases in `bias`: from the second layer on */
+    const double *weight, *bias;
+    const double *first_weight; /* of the first layer, if it is a hidden one; over the inputs that vary */
+    const double *first_biases; /* some of them, with the fixed inputs in them */
+    const double *last_weights; /* some weights of the property's rows */
+    const int64_t *first_of;    /* per disjunct: which of the first biases, */
+    const int64_t *last_of;     /* which of the last weights, */
+    const double *last_biases;  /* the biases of its rows, */
+    const double *errors;       /* and per layer, how far a bound can be from that of real arithmetic */
+} Net;
+
+/* A batch of boxes: each one's disjunct, its ends, its neurons' bounds; and what is found, per box. */
+typedef struct {
+    const int64_t *owner;
+    double *low, *high, *lower, *upper;
+    double *points, *bounds, *slacks;
+    int64_t *states, *splits, *unstable;
+} Boxes;
+
+/* The layers before some rows, as `engine/phases/reduced.py` has them. */
+typedef struct {
+    int64_t layers, neurons, widest;
+    const int64_t *sizes, *ends, *starts;
+    const float *down, *up, *bias, *slope, *intercept, *middle, *radius;
+} Reduced;
+
+/* Rows to be bounded, with `wanted` coefficients each, how to climb, and what is found. */
+typedef struct {
+    int64_t rows, wanted, steps;
+    float rate, shorter, least_rate, keep, hold;
+    const float *weight, *constant, *start;
+    const int8_t *phase;
+    float *bound, *best, *gain;
+    int64_t *neuron;
+    int8_t *corner, *flat;
+} Climb;
+
+/* A layer's ICF: row i is `value[start[i] : start[i + 1]]` in the columns `column[...]`. */
+typedef struct {
+    int64_t neurons, columns;
+    const int64_t *start, *column;
+    const double *value, *bias, *distance, *potential, *slack;
+} Rows;
+
+/* A partition in the making: per neuron its subset; per subset its size, V, bias, slack, cost, and sums of max(V, 0). */
+typedef struct {
+    int64_t *label, *size;
+    double *V, *bias, *slack, *cost, *above, *norm_above;
+} Packing;
+
+/* Rows to be merged, those of one kind from `first[i]` to before `last[i]`; where each is largest and where it is not 0
+   (`stored[i]` places of at most `room`, or -1); its nearest one and how far that is; and the subset of each. */
+typedef struct {
+    int64_t count, columns, room;
+    double *rows, *distance;
+    const int64_t *first, *last;
+    int64_t *peak, *stored, *column, *nearest, *label;
+    int8_t *alive;
+} Table;
+
+/* What is compiled once per kind of processor. */
+typedef struct {
+    void (*bound_boxes)(const Net *, const Boxes *, int64_t first, int64_t last, double *space);
+    double (*worst_row)(const Net *, int64_t owner, const double *x, double *space);
+    void (*climb)(const Reduced *, const Climb *, float *space);
+} Kernels;
+
+extern const Kernels ginnacer_baseline, ginnacer_v3, ginnacer_v4;
+
+
+#endif
