@@ -2,8 +2,8 @@
 
 Rules, the first that fits: linear input constraints go to the abstraction-refinement loop; few varying inputs to the
 native engine that halves boxes; few ReLUs to the loop with all of them kept, which is one exact program; networks whose
-matrices fit into memory to the native engine that decides phases, with the loop as the finisher; the rest to the loop,
-and so does everything where the native engines were not built.
+matrices fit into memory to the native engine that decides phases, with the loop as the finisher; the rest, every graph
+that is no chain, and everything where the native engines were not built, to branch and bound on the graph.
 The rule that fired is part of the verdict's statistics.
 """
 
@@ -19,6 +19,8 @@ from ginnacer_verify.backend import Backend
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError, NativeUnavailable
 from ginnacer_verify.falsify import falsify
+from ginnacer_verify.graph.chain import chain_of
+from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.network import Network
 from ginnacer_verify.parts import Part, parts
 from ginnacer_verify.progress import Observer
@@ -29,8 +31,9 @@ from ginnacer_verify.verdict import Holds, Statistics, Undecided, Verdict, Viola
 if TYPE_CHECKING:
     from ginnacer_verify.engine.native import NativeRun
     from ginnacer_verify.engine.phases.run import PhaseRun
+    from ginnacer_verify.engines.regions import RegionRun
 
-ENGINES = ("auto", "native", "boxes", "phases", "cegar")
+ENGINES = ("auto", "native", "boxes", "phases", "regions", "cegar")
 """`native` is boxes or phases, whichever fits; `auto` may choose any."""
 RESTARTS = 24
 """How often the falsifier starts per disjunct."""
@@ -56,11 +59,15 @@ class Choice:
     initial: str = "relaxed"
 
 
-def choose(network: Network, prop: Property, engine: str = "auto") -> Choice:
+def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Choice:
     """The engine for a property."""
     if engine not in ENGINES:
         raise InputError(f"{engine!r} is none of {', '.join(ENGINES)}")
     varying = max((len(disjunct.box.varying) for disjunct in prop.disjuncts), default=0)
+    if isinstance(network, Graph):
+        if engine not in {"auto", "regions"}:
+            raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine regions")
+        return Choice("regions", f"a graph, {varying} varying inputs")
     weights = sum(layer.inputs * layer.outputs for layer in network.layers)
     if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
         if engine not in {"auto", "cegar"}:
@@ -68,21 +75,21 @@ def choose(network: Network, prop: Property, engine: str = "auto") -> Choice:
         return Choice("cegar", "linear input constraints" if engine == "auto" else "as asked for")
     if engine in {"boxes", "phases", "native"} and not native.available():
         raise NativeUnavailable(native.MISSING)
-    if engine in {"boxes", "phases", "cegar"}:
+    if engine in {"boxes", "phases", "regions", "cegar"}:
         return Choice(engine, "as asked for")
     if varying <= FEW_INPUTS and network.relus <= MANY_RELUS and native.available():
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
     if not native.available():
-        return Choice("cegar", "the native engines are not installed")
+        return Choice("regions", "the native engines are not installed")
     if engine == "native" or weights <= MANY_WEIGHTS:
         return Choice("phases", f"{varying} varying inputs")
-    return Choice("cegar", f"{weights} weights, more than {MANY_WEIGHTS}")
+    return Choice("regions", f"{weights} weights, more than {MANY_WEIGHTS}")
 
 
 def verify(
-    network: Network,
+    network: Network | Graph,
     prop: Property,
     *,
     timeout: float = 60.0,
@@ -110,7 +117,7 @@ def verify(
 
     def loop(remaining: Sequence[Part] | None = None, restarts: int = restarts) -> Verdict:
         return cegar.verify(
-            network,
+            chain_of(network),
             prop,
             timeout=deadline.left,
             backend=backend,
@@ -146,7 +153,7 @@ def _native(
     observe: Observer | None,
 ) -> tuple[Verdict, Sequence[Part] | None]:
     """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
-    network = judge.network
+    network = judge.graph
     if restarts:
         random, disjuncts = np.random.default_rng(seed), judge.prop.disjuncts
         share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
@@ -171,7 +178,7 @@ def _native(
     raise TypeError(f"the native engine answered {outcome!r}")
 
 
-def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun]":
+def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun] | type[RegionRun]":
     """Imported late: not needed for what an attack decides."""
     match engine:
         case "boxes":
@@ -182,4 +189,8 @@ def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun]":
             from ginnacer_verify.engine.phases.run import PhaseRun
 
             return PhaseRun
+        case "regions":
+            from ginnacer_verify.engines.regions import RegionRun
+
+            return RegionRun
     raise InputError(f"there is no native engine {engine!r}")

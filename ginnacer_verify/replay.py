@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ginnacer_verify.box import Box
+from ginnacer_verify.emit.onnx import network_model
 from ginnacer_verify.errors import PropertyError, WitnessError
 from ginnacer_verify.graph.chain import chain_of, graph_of
 from ginnacer_verify.graph.graph import Graph
@@ -64,7 +65,7 @@ class Judge:
         check_fit(network, prop)
         self.prop, self.graph, self.dtype = prop, graph_of(network), network.dtype
         self._given = network
-        self._runtime = Runtime(self.graph.model)
+        self._runtime = Runtime(self.graph.model or network_model(self.network))
 
     @cached_property
     def network(self) -> Network:

@@ -75,7 +75,7 @@ class Found:
     multipliers: Multipliers
 
 
-@np.errstate(over="ignore", invalid="ignore")
+@np.errstate(all="ignore")
 def ascend(
     graph: Graph,
     rows: Array,

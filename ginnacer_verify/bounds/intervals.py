@@ -54,7 +54,7 @@ class Known:
         return none
 
 
-@np.errstate(over="ignore", invalid="ignore")
+@np.errstate(all="ignore")
 def step(graph: Graph, number: int, known: Known) -> None:
     """Append the interval of the next node, from those of its sources."""
     node = graph.nodes[number]

@@ -80,7 +80,7 @@ def lines_of(graph: Graph, number: int, known: Known, choices: Choices = PLAIN) 
     )
 
 
-@np.errstate(over="ignore", invalid="ignore")
+@np.errstate(all="ignore")
 def planes(
     graph: Graph, start: int, rows: Array, known: Known, choices: Choices = PLAIN, *, keep: bool = False
 ) -> Planes:
@@ -140,11 +140,13 @@ def planes(
     return Planes(slope, np.where(broken, np.nan, constant), error, met)
 
 
+@np.errstate(all="ignore")
 def below(graph: Graph, start: int, rows: Array, known: Known, choices: Choices = PLAIN) -> Array:
     """Lower bounds of `rows @ value of node start`, rows (rows, size), on every box: (batch, rows)."""
     return planes(graph, start, rows[None], known, choices).least(known.box_lower, known.box_upper)
 
 
+@np.errstate(all="ignore")
 def tightened(
     graph: Graph,
     lower: Array,

@@ -49,19 +49,28 @@ class Region:
 
 
 class RegionRun:
-    """One property on one graph. Call `run`; `progress` can be asked at any time."""
+    """One property on one graph. Call `run`; `progress` can be asked at any time. The threads are those of BLAS."""
+
+    remaining = None
+    """What a finisher could start from: regions are cut to the end, so there is no finisher."""
 
     def __init__(
         self,
         judge: Judge,
-        graph: Graph,
         deadline: Deadline,
         *,
+        threads: int = 1,
         seed: int = 0,
         falsify: bool = True,
         observe: Observer | None = None,
     ) -> None:
-        self.judge, self.graph, self.deadline, self.falsify, self.observe = judge, graph, deadline, falsify, observe
+        self.judge, self.graph, self.deadline, self.falsify, self.observe = (
+            judge,
+            judge.graph,
+            deadline,
+            falsify,
+            observe,
+        )
         self.random = np.random.default_rng(seed)
         self.disjuncts = judge.prop.disjuncts
         self.open: list[Region] = []
@@ -96,7 +105,7 @@ class RegionRun:
         cuts: dict[int, Cuts] = {}
         if halving:
             lower, upper = np.array([r.lower for r in batch]), np.array([r.upper for r in batch])
-            known, steps = self._tightened(lower, upper), STEPS_BOX
+            known, steps = self._tightened(lower, upper), STEPS_BOX if rows.shape[1] == 1 else STEPS
         else:
             known, cuts = self._known(batch)
             steps = STEPS if batch[0].cuts else STEPS_ROOT

@@ -1,6 +1,5 @@
 """Chains of affine layers and ReLUs, and graphs: from one to the other."""
 
-from ginnacer_verify.emit.onnx import network_model
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.function import Relu
 from ginnacer_verify.graph.graph import Builder, Graph, Tensor
@@ -20,7 +19,7 @@ def graph_of(network: Network | Graph) -> Graph:
         value = builder.affine((value, linear_map(layer.weight)), bias=layer.bias)
     kind = network.dtype.name
     x, y = Tensor("X", network.input_shape, kind), Tensor("Y", network.output_shape, kind)
-    return builder.graph(value, [x], [y], network.model or network_model(network))
+    return builder.graph(value, [x], [y], network.model)
 
 
 def chain_of(network: Network | Graph) -> Network:

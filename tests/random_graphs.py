@@ -1,0 +1,36 @@
+"""Random small graphs of every shape that networks take: dense, convolutional, with skips."""
+
+import numpy as np
+
+from ginnacer_verify.graph.convolution import Convolution, Geometry
+from ginnacer_verify.graph.function import Relu
+from ginnacer_verify.graph.graph import Builder, Graph, Tensor
+from ginnacer_verify.graph.linear import Dense, LinearMap, Select
+from ginnacer_verify.network import Array
+
+
+def random_graph(seed: int, scale: float = 1.0) -> Graph:
+    """Up to four inputs; one to three blocks of a map, a function and perhaps a skip; one or two outputs."""
+    random = np.random.default_rng(seed)
+    builder = Builder()
+    inputs = 4 if seed % 3 == 0 else int(random.integers(1, 5))
+    value = builder.input(inputs)
+    for block in range(int(random.integers(1, 4))):
+        before, size = value, builder.size(value)
+        one: LinearMap = Dense(scale * random.normal(size=(int(random.integers(2, 6)), size)))
+        if seed % 3 == 0 and block == 0:
+            weight = scale * random.normal(size=(1, 2, 1, 2, 2))
+            one = Convolution(weight, Geometry((2, 2), (2, 2), (1, 1), (1, 1), (1, 0), (2, 1)))
+        value = builder.affine((value, one), bias=scale * random.normal(size=one.outputs))
+        value = builder.apply(Relu(), value)
+        if random.random() < 0.5:
+            back = Dense(random.normal(size=(builder.size(value), size)))
+            value = builder.affine((value, Select.identity(builder.size(value))), (before, back))
+    outputs = int(random.integers(1, 3))
+    value = builder.affine((value, Dense(random.normal(size=(outputs, builder.size(value))))), bias=random.normal())
+    return builder.graph(value, [Tensor("X", (1, inputs))], [Tensor("Y", (1, outputs))])
+
+
+def random_box(random: np.random.Generator, inputs: int) -> tuple[Array, Array]:
+    lower = random.normal(size=inputs)
+    return lower, lower + random.choice([0.0, 1e-9, 0.1, 1.0], size=inputs) * random.random(inputs)

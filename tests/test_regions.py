@@ -1,0 +1,114 @@
+"""Branch and bound on graphs: verdicts by exhaustive enumeration and by dense sampling, whatever is cut."""
+
+from typing import cast
+
+import numpy as np
+import pytest
+from cases import BY_HAND, Case, box_of, one_disjunct, random_case
+from random_graphs import random_box, random_graph
+
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines import regions
+from ginnacer_verify.engines.regions import RegionRun
+from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.network import Network
+from ginnacer_verify.properties.property import Disjunct, Polytope, Property
+from ginnacer_verify.replay import Counterexample, Judge
+
+
+def decide(network: Network, prop: Property, *, falsify: bool = False, timeout: float = 2.0) -> str:
+    judge = Judge(network, prop)
+    match RegionRun(judge, Deadline.after(timeout), falsify=falsify).run():
+        case None:
+            return "unsat"
+        case Counterexample():
+            return "sat"
+        case reason:
+            return reason
+
+
+@pytest.mark.parametrize("few", [12, 0])
+@pytest.mark.parametrize("block", range(3))
+def test_verdicts_are_those_of_exhaustive_enumeration(block: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 random tiny networks a block, the falsifier off; boxes are halved, or neurons are cut."""
+    monkeypatch.setattr(regions, "FEW_INPUTS", few)
+    undecided = 0
+    for seed in range(block * 100, block * 100 + 100):
+        case = random_case(seed)
+        word = decide(case.network, case.prop)
+        undecided += word not in {"sat", "unsat"}
+        assert word == case.expected or word not in {"sat", "unsat"}, f"seed {seed}"
+    assert undecided <= 5
+
+
+@pytest.mark.parametrize("few", [12, 0])
+@pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.name)
+def test_cases_by_hand(case: Case, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regions, "FEW_INPUTS", few)
+    if not any(len(disjunct.inputs) for disjunct in case.prop.disjuncts):
+        assert decide(case.network, case.prop, falsify=True) == case.expected
+
+
+@pytest.mark.parametrize("few", [12, 0])
+@pytest.mark.parametrize("block", range(4))
+def test_graphs_with_skips_and_convolutions(block: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """50 random graphs a block, thresholds next to what dense sampling finds: nothing that was seen is called unsat,
+    and what lies well below everything seen is proved."""
+    monkeypatch.setattr(regions, "FEW_INPUTS", few)
+    for seed in range(block * 50, block * 50 + 50):
+        random = np.random.default_rng(seed)
+        graph = random_graph(seed)
+        lower, upper = random_box(random, graph.inputs)
+        points = lower + random.random((4000, graph.inputs)) * (upper - lower)
+        points[:64] = np.where(random.random((64, graph.inputs)) < 0.5, lower, upper)
+        row = random.normal(size=(1, graph.outputs))
+        least = float((graph.evaluate(points) @ row.T).min())
+        box = box_of(lower, upper)
+        reached = one_disjunct(box, row, [least + 1e-9 * (1 + abs(least))])
+        assert _decide_graph(graph, reached, 0.1) != "unsat", f"seed {seed}"
+        far = one_disjunct(box, row, [least - 0.5 - abs(least)])
+        assert _decide_graph(graph, far, 20.0) == "unsat", f"seed {seed}"
+
+
+def _decide_graph(graph: Graph, prop: Property, timeout: float) -> str:
+    """Without a model to replay on: only whether all is proved."""
+    judge = cast(Judge, _Nobody(graph, prop))
+    return "unsat" if RegionRun(judge, Deadline.after(timeout), falsify=False).run() is None else "open"
+
+
+class _Nobody:
+    """A judge that confirms nothing."""
+
+    def __init__(self, graph: Graph, prop: Property) -> None:
+        self.graph, self.prop, self.dtype = graph, prop, np.dtype("float32")
+
+    def __call__(self, x: object) -> None:
+        return None
+
+
+def test_all_disjuncts_count() -> None:
+    network = Network.from_arrays(([[1.0, 0.5], [-1.0, 0.25]], [0.0, 0.0]), ([[1.0, 1.0], [1.0, -1.0]], [0.0, 0.0]))
+    box = box_of([-1, -1], [1, 1])
+    safe = [one_disjunct(box, [[-1.0, 0.0], [0.0, 1.0]], [-offset, 9.0]).disjuncts[0] for offset in (2.5, 3.0)]
+    unsafe = one_disjunct(box, [[-1.0, 0.0], [0.0, 1.0]], [-1.0, 9.0]).disjuncts[0]
+    assert decide(network, Property.of(*safe)) == "unsat"
+    for at in range(3):
+        assert decide(network, Property.of(*safe[:at], unsafe, *safe[at:]), falsify=True) == "sat"
+
+
+def test_disjuncts_of_different_sizes_and_boxes_in_one_batch() -> None:
+    network = Network.from_arrays(([[1.0], [-1.0]], [0.0, 0.0]), ([[1.0, 1.0]], [0.0]))
+    outputs = [Polytope.of([[1.0]], [-0.1]), Polytope.of([[1.0], [-1.0]], [5.0, -6.0])]
+    disjuncts = [Disjunct(box_of([i - 0.5], [i + 0.5]), Polytope.everything(1), outputs[i % 2]) for i in range(-4, 5)]
+    assert decide(network, Property.of(*disjuncts)) == "unsat"
+
+
+def test_a_disjunct_without_rows_is_never_out_of_reach() -> None:
+    network = Network.from_arrays(([[1.0], [-1.0]], [0.0, 0.0]), ([[1.0, 1.0]], [0.0]))
+    prop = one_disjunct(box_of([-1.0], [1.0]), np.zeros((0, 1)), np.zeros(0))
+    assert decide(network, prop) == "sat"
+
+
+def test_an_expired_deadline_is_a_reason() -> None:
+    case = BY_HAND[1]
+    assert "time" in decide(case.network, case.prop, timeout=0.0)
