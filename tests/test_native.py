@@ -80,9 +80,9 @@ def test_an_engine_that_was_not_built_says_how_to_get_it(engine: str) -> None:
 
 
 @pytest.mark.usefixtures("absent")
-def test_without_it_the_loop_decides() -> None:
+def test_without_it_the_graph_engine_decides() -> None:
     wide = random_network(np.random.default_rng(2), (3, 20, 20, 1))
-    assert choose(wide, PROPERTY).engine == "cegar"
+    assert choose(wide, PROPERTY).engine == "regions"
     assert "not installed" in choose(wide, PROPERTY).rule
     for network in (NETWORK, wide):
         assert verify(network, PROPERTY).word == "unsat"
