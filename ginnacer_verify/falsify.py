@@ -132,7 +132,7 @@ def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadl
     for points in descend(judge.network, goal, box, x, deadline):
         for point, excess in zip(points, goal.excess(outputs(judge.network, points)), strict=True):
             if replays < REPLAYS and excess <= scale and (excess <= 0 or excess < nearest):
-                if isinstance(found := judge(settle(point, box, judge.network.dtype)), Counterexample):
+                if isinstance(found := judge(settle(point, disjunct.witnesses, judge.network.dtype)), Counterexample):
                     return found
                 nearest, replays = min(nearest, excess), replays + 1
     return None

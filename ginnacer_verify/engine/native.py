@@ -74,7 +74,7 @@ class NativeRun:
         """Replay the inputs that look unsafe, then attack around the worst."""
         for x, slack in zip(inputs, slacks, strict=True):
             if slack <= 0:
-                judgement = self.judge(settle(x, disjunct.box, self.judge.network.dtype))
+                judgement = self.judge(settle(x, disjunct.witnesses, self.judge.network.dtype))
                 if isinstance(judgement, Counterexample):
                     return judgement
         if not inputs or not self.falsify:
