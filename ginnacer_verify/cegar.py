@@ -244,11 +244,12 @@ class Loop(ABC, Generic[A]):
     def _replay(self, number: int, abstracted: A, answer: Sat) -> Counterexample | None:
         """Judge the witness, and attack around it."""
         witness = abstracted.witness(answer.z)
+        disjunct = self.prop.disjuncts[number]
         if not self.settings.restarts:
-            judgement = self.judge(settle(witness, abstracted.box, self.network.dtype))
+            judgement = self.judge(settle(witness, disjunct.witnesses, self.network.dtype))
             return judgement if isinstance(judgement, Counterexample) else None
         points = around(witness, abstracted.box, self.random)
-        return attack(self.judge, self.prop.disjuncts[number], abstracted.box, points, self.deadline)
+        return attack(self.judge, disjunct, abstracted.box, points, self.deadline)
 
 
 class _Run(Loop[Relational]):

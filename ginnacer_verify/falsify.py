@@ -123,7 +123,7 @@ def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadl
     for points in descend(judge.graph, goal, box, x, deadline):
         for point, excess in zip(points, goal.excess(judge.graph.evaluate(points)), strict=True):
             if replays < REPLAYS and excess <= scale and (excess <= 0 or excess < nearest):
-                if isinstance(found := judge(settle(point, box, judge.dtype)), Counterexample):
+                if isinstance(found := judge(settle(point, disjunct.witnesses, judge.dtype)), Counterexample):
                     return found
                 nearest, replays = min(nearest, excess), replays + 1
     return None

@@ -99,7 +99,7 @@ class Judge:
     def _as_held(self, point: Array, disjunct: Disjunct) -> Array:
         """The witness as the network sees it, except where the box has no number of the network's element type."""
         held = point.astype(self.dtype).astype(np.float64)
-        settled = settle(held, disjunct.box, self.dtype)
+        settled = settle(held, disjunct.witnesses, self.dtype)
         no_number = settled.astype(self.dtype).astype(np.float64) != settled
         return read_only(np.where(no_number, point, held))
 
@@ -108,10 +108,11 @@ class Judge:
         """Why the pair is no counterexample in this disjunct; empty if it is one."""
         if not np.isfinite(y).all():
             return "an output is not a finite number"
-        outside = np.flatnonzero((x < disjunct.box.lower) | (x > disjunct.box.upper))
+        box = disjunct.witnesses
+        outside = np.flatnonzero((x < box.lower) | (x > box.upper))
         if len(outside):
             i = outside[0]
-            return f"input {i} is {x[i]}, outside of [{disjunct.box.lower[i]}, {disjunct.box.upper[i]}]"
+            return f"input {i} is {x[i]}, outside of [{box.lower[i]}, {box.upper[i]}]"
         if x not in disjunct.inputs:
             return "the input breaks a linear input constraint of the property"
         if y not in disjunct.outputs:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import UnsupportedProperty
+from ginnacer_verify.network import Array
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
 from ginnacer_verify.properties.rounding import Bound, interval, nearest_float
 from ginnacer_verify.properties.terms import MAX_DISJUNCTS, And, Formula, Or, Row
@@ -117,7 +118,7 @@ class _Builder:
     y: Variable
     version: str
     numbers: int = 0
-    inputs: dict[tuple[int, ...], tuple[Box, Polytope]] = field(default_factory=dict)
+    inputs: dict[tuple[int, ...], tuple[Box, Polytope, Box | None]] = field(default_factory=dict)
     outputs: dict[tuple[int, ...], Polytope] = field(default_factory=dict)
     boxes: dict[bytes, Box] = field(default_factory=dict)
 
@@ -128,14 +129,16 @@ class _Builder:
             self.inputs[input_key] = self._input_set([row for block in inputs for row in block])
         if output_key not in self.outputs:
             self.outputs[output_key] = self._polytope([row for block in outputs for row in block], self.y.size)
-        return Disjunct(*self.inputs[input_key], self.outputs[output_key])
+        box, constraints, inner = self.inputs[input_key]
+        return Disjunct(box, constraints, self.outputs[output_key], inner)
 
-    def _input_set(self, rows: list[Row]) -> tuple[Box, Polytope]:
+    def _input_set(self, rows: list[Row]) -> tuple[Box, Polytope, Box | None]:
         self._reserve(len(rows))
-        box = self._box([row for row in rows if len(row.coefficients) == 1])
-        return box, self._polytope([row for row in rows if len(row.coefficients) > 1], self.x.size)
+        box, inner = self._boxes([row for row in rows if len(row.coefficients) == 1])
+        return box, self._polytope([row for row in rows if len(row.coefficients) > 1], self.x.size), inner
 
-    def _box(self, rows: list[Row]) -> Box:
+    def _boxes(self, rows: list[Row]) -> tuple[Box, Box | None]:
+        """The box for proofs, and that for witnesses if it is another."""
         negated_lower: dict[int, Bound] = {}
         upper: dict[int, Bound] = {}
         for row in rows:
@@ -145,8 +148,12 @@ class _Builder:
             side[i] = min(side[i], bound) if i in side else bound
         self._require(negated_lower, ">=")
         self._require(upper, "<=")
-        self._reserve(2 * self.x.size)
+        self._reserve(4 * self.x.size)
         ends = np.array([interval(negated_lower[i], upper[i]) for i in range(self.x.size)])
+        box, inner = self._shared(ends[:, 0]), self._shared(ends[:, 1])
+        return box, None if inner is box else inner
+
+    def _shared(self, ends: Array) -> Box:
         return self.boxes.setdefault(ends.tobytes(), Box(ends[:, 0], ends[:, 1]))
 
     def _require(self, bounds: dict[int, Bound], relation: str) -> None:

@@ -3,8 +3,11 @@
 As in VNN-LIB, a property describes the *bad* behaviour: `sat` means that some input of a disjunct's input set gives an
 output of its unsafe set, `unsat` that none does.
 
-Semantics: inputs are floating-point numbers. A box read from a file holds exactly the float64 values that satisfy the
-text's decimal bounds, so no input of the real box is lost and no witness lies a rounding error outside of it.
+Semantics: `unsat` speaks about all real inputs, `sat` needs an input that the network's element type holds. So a box
+read from a file comes in two forms: the least float64 box around the text's real one, on which proofs are made, and the
+box of exactly those float64 values that satisfy the text, in which witnesses lie. No input of the real box is lost and
+no witness lies a rounding error outside of it. A pinned input, with the same number as its closed lower and upper end,
+is that number as float64 reads it; the network sees it rounded to its element type.
 """
 
 import math
@@ -81,18 +84,28 @@ class Polytope:
 
 @dataclass(frozen=True, eq=False)
 class Disjunct:
-    """Inputs in `box` that satisfy `inputs` and whose outputs satisfy `outputs`."""
+    """Inputs in `box` that satisfy `inputs` and whose outputs satisfy `outputs`.
+
+    Proofs are made on `box`; `inner` holds those float64 inputs of it that satisfy the text. None: all of them."""
 
     box: Box
     inputs: Polytope
     outputs: Polytope
+    inner: Box | None = None
 
     def __post_init__(self) -> None:
         if self.box.inputs != self.inputs.dimension:
             raise PropertyError(f"a box of {self.box.inputs} inputs with constraints on {self.inputs.dimension}")
+        if self.inner is not None and self.inner.inputs != self.box.inputs:
+            raise PropertyError(f"a box of {self.box.inputs} inputs with an inner box of {self.inner.inputs}")
+
+    @property
+    def witnesses(self) -> Box:
+        """The box in which counterexamples lie."""
+        return self.box if self.inner is None else self.inner
 
     def contains_input(self, x: ArrayLike) -> bool:
-        return x in self.box and x in self.inputs
+        return x in self.witnesses and x in self.inputs
 
 
 @dataclass(frozen=True)

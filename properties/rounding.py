@@ -1,4 +1,4 @@
-"""From exact bounds to float64: the interval of exactly those float64 values that satisfy them."""
+"""From exact bounds to float64: the least interval around them, and that of exactly those values that satisfy them."""
 
 import math
 from fractions import Fraction
@@ -29,12 +29,25 @@ def at_most_float(bound: Bound) -> float:
     return nearest if inside else math.nextafter(nearest, -math.inf)
 
 
-def interval(negated_lower: Bound, upper: Bound) -> tuple[float, float]:
-    """The ends of the interval of the float64 values that satisfy both; empty is (larger, smaller).
+def at_least_float(value: Fraction) -> float:
+    """The smallest float64 that is not below `value`; infinite where `value` is out of range."""
+    return -at_most_float((-value, True))
 
-    The exception is a pin such as `x = 0.1` that no float64 satisfies: it means the float64 that is nearest to it."""
-    low, high = -at_most_float(negated_lower), at_most_float(upper)
-    if low > high and negated_lower[1] and upper[1] and -negated_lower[0] == upper[0]:
-        nearest = nearest_float(upper[0])
-        return (nearest, nearest) if math.isfinite(nearest) else (low, high)
-    return low + 0.0, high + 0.0  # -0.0 becomes 0.0: equal boxes are then equal bit by bit
+
+Ends: TypeAlias = tuple[float, float]
+
+
+def interval(negated_lower: Bound, upper: Bound) -> tuple[Ends, Ends]:
+    """The ends of the least float64 interval with every real number that satisfies both, and of the interval of the
+    float64 values that do; empty is (larger, smaller).
+
+    The first counts strict bounds as closed, and it is empty only if no real number satisfies both. A closed pin such
+    as `x = 0.1` means the float64 that is nearest to it."""
+    low, high = -negated_lower[0], upper[0]
+    if low == high and negated_lower[1] and upper[1] and math.isfinite(nearest := nearest_float(high) + 0.0):
+        return (nearest, nearest), (nearest, nearest)
+    # + 0.0 makes 0.0 of -0.0: equal boxes are then equal bit by bit
+    inner = (-at_most_float(negated_lower) + 0.0, at_most_float(upper) + 0.0)
+    if low > high or (low == high and not (negated_lower[1] and upper[1])):
+        return inner, inner
+    return (-at_least_float(negated_lower[0]) + 0.0, at_least_float(high) + 0.0), inner

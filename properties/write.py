@@ -1,10 +1,11 @@
-"""From a Property to VNN-LIB text that is read back as the same set of float64 inputs and unsafe outputs."""
+"""From a Property to VNN-LIB text that is read back as the same boxes for proofs and the same unsafe outputs.
+
+The boxes are written closed: a witness of the text may lie on an end that the property does not include."""
 
 import sys
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
-from itertools import chain, count
 
 import numpy as np
 
@@ -13,10 +14,7 @@ from ginnacer_verify.errors import PropertyError, UnsupportedProperty
 from ginnacer_verify.network import Array
 from ginnacer_verify.properties.disjuncts import element
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
-from ginnacer_verify.properties.rounding import at_most_float
-
-SMALLEST = 5e-324
-"""The smallest positive float64: `x >= SMALLEST` is written as `x > 0`, which every reader can read."""
+from ginnacer_verify.properties.rounding import Bound, interval
 
 
 def to_vnnlib(prop: Property, version: str = "1.0") -> str:
@@ -69,10 +67,8 @@ class _Writer:
             name = element(self.x, i, self.version)
             if np.isinf([low, high]).any():
                 raise PropertyError(f"input {name} is unbounded: VNN-LIB properties need a box")
-            conditions.append(f"(> {name} 0.0)" if low == SMALLEST else f"(>= {name} {self._end(low, ROUND_FLOOR)})")
-            conditions.append(
-                f"(< {name} 0.0)" if high == -SMALLEST else f"(<= {name} {self._end(high, ROUND_CEILING)})"
-            )
+            number = self._number if low == high else self._exact  # a pin is read as the nearest float64
+            conditions += [f"(>= {name} {number(low)})", f"(<= {name} {number(high)})"]
         return conditions
 
     def _rows(self, polytope: Polytope, variable: Variable, above: int = 0) -> list[str]:
@@ -102,15 +98,9 @@ class _Writer:
         """The shortest decimal to which this float64 is the nearest."""
         return self._text(Decimal(repr(value)))
 
-    def _end(self, value: float, rounding: str) -> str:
-        """A short decimal with this float64 as its nearest, and on the outer side of it: readers round ends inwards."""
-        exact = Decimal(value)
-        rounded = (Context(prec=digits, rounding=rounding).create_decimal_from_float(value) for digits in count(17))
-        for decimal in chain((Decimal(repr(value)),), rounded):
-            outer = decimal >= exact if rounding == ROUND_CEILING else decimal <= exact
-            if outer and float(decimal) == value:
-                return self._text(decimal)
-        raise AssertionError("enough digits give the exact value")
+    def _exact(self, value: float) -> str:
+        """The decimal that is this float64: readers may round ends inwards, outwards or not at all."""
+        return self._text(Decimal(value))
 
     def _text(self, value: Decimal) -> str:
         if self.version == "2.0" and 0 < value.copy_abs() < sys.float_info.min:
@@ -140,14 +130,14 @@ def _tightened(disjunct: Disjunct) -> Box:
     if not len(single):
         return disjunct.box
     lower, upper = disjunct.box.lower.copy(), disjunct.box.upper.copy()
-    for r in single:
-        (i,) = np.flatnonzero(rows.matrix[r])
-        coefficient = Fraction(float(rows.matrix[r, i]))
-        end = at_most_float((Fraction(float(rows.offset[r])) / abs(coefficient), not rows.strict[r]))
-        if coefficient > 0:
-            upper[i] = min(upper[i], end)
-        else:
-            lower[i] = max(lower[i], -end)
+    for i in dict.fromkeys(int(np.flatnonzero(rows.matrix[r])[0]) for r in single):
+        if np.isfinite([lower[i], upper[i]]).all():
+            sides: dict[bool, Bound] = {False: (-Fraction(lower[i]), True), True: (Fraction(upper[i]), True)}
+            for r in single[rows.matrix[single, i] != 0]:
+                coefficient = Fraction(float(rows.matrix[r, i]))
+                bound = (Fraction(float(rows.offset[r])) / abs(coefficient), not rows.strict[r])
+                sides[coefficient > 0] = min(sides[coefficient > 0], bound)
+            lower[i], upper[i] = interval(sides[False], sides[True])[0]
     return Box(lower, upper)
 
 

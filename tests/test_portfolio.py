@@ -13,7 +13,7 @@ from ginnacer_verify.loading import load
 from ginnacer_verify.network import Layer, Network
 from ginnacer_verify.portfolio import choose, verify
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
-from ginnacer_verify.properties.vnnlib import read_vnnlib
+from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
 from ginnacer_verify.replay import Counterexample, Judge
 from ginnacer_verify.verdict import Violated
 
@@ -114,3 +114,20 @@ def test_the_loop_finishes_what_phases_leave_open() -> None:
 def test_unknown_engines_are_refused() -> None:
     with pytest.raises(InputError, match="none of auto, native, boxes, phases, regions, cegar"):
         verify(network_with(2), one_disjunct(box_of([0, 0], [1, 1]), [[1.0]], [-1.0]), engine="magic")
+
+
+IDENTITY = Network.from_arrays(([[1.0], [-1.0]], [0.0, 0.0]), ([[1.0, -1.0]], [0.0]))
+
+
+def stated(*conditions: str) -> Property:
+    """A property over one input and one output, as a text states it."""
+    asserted = "".join(f"(assert {condition})" for condition in conditions)
+    return parse_vnnlib(f"(declare-const X_0 Real)(declare-const Y_0 Real){asserted}")
+
+
+@pytest.mark.parametrize("engine", ["auto", "boxes", "phases", "cegar"])
+def test_a_box_with_real_numbers_is_not_empty(engine: str) -> None:
+    """No float64 lies in the box, but real numbers do."""
+    box = "(>= X_0 0.3)", "(<= X_0 0.30000000000000001)"
+    assert verify(IDENTITY, stated(*box, "(>= Y_0 0.2)"), engine=engine, timeout=120).word == "unknown"
+    assert verify(IDENTITY, stated(*box, "(>= Y_0 0.5)"), engine=engine, timeout=120).word == "unsat"

@@ -134,14 +134,53 @@ def test_bounds_beyond_float64() -> None:
     huge, largest = Fraction(10) ** 400, math.nextafter(math.inf, 0)
     assert (at_most_float((huge, True)), at_most_float((-huge, True))) == (largest, -math.inf)
     assert (nearest_float(huge), nearest_float(-huge)) == (math.inf, -math.inf)
-    assert interval((huge, True), (huge, True)) == (-largest, largest)
-    low, high = interval((-huge, True), (huge, True))  # a pin at 10**400, which no float is near
+    assert interval((huge, True), (huge, True)) == ((-math.inf, math.inf), (-largest, largest))
+    outer, (low, high) = interval((-huge, True), (huge, True))  # a pin at 10**400, which no float is near
+    assert outer == (largest, math.inf)
     assert low > high
 
 
 def test_only_closed_pins_are_kept() -> None:
     tenth = Fraction(1, 10)
-    assert interval((-tenth, True), (tenth, True)) == (0.1, 0.1)
+    assert interval((-tenth, True), (tenth, True)) == ((0.1, 0.1),) * 2
     for closed in ((True, False), (False, True)):
-        low, high = interval((-tenth, closed[0]), (tenth, closed[1]))
-        assert low > high
+        outer, inner = interval((-tenth, closed[0]), (tenth, closed[1]))
+        assert outer == inner
+        assert outer[0] > outer[1]
+
+
+fractions = st.fractions(-2, 2) | st.floats(-2, 2).map(Fraction)
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(
+    fractions, fractions | st.fractions(0, 10).map(lambda v: v / 10**17), st.booleans(), st.booleans(), st.booleans()
+)
+def test_no_real_number_is_lost(low: Fraction, other: Fraction, near: bool, first: bool, last: bool) -> None:
+    high = low + abs(other) if near else other
+    outer, inner = interval((-low, first), (high, last))
+    if low > high or (low == high and not (first and last)):
+        assert outer[0] > outer[1]
+        assert inner[0] > inner[1]
+        return
+    if low == high:
+        assert outer == inner == (float(low), float(low))
+        return
+    assert Fraction(outer[0]) <= low < Fraction(math.nextafter(outer[0], 9))
+    assert Fraction(math.nextafter(outer[1], -9)) < high <= Fraction(outer[1])
+    for x in (*outer, *inner, *(math.nextafter(end, side) for end in inner for side in (-9, 9))):
+        above = Fraction(x) >= low if first else Fraction(x) > low
+        below = Fraction(x) <= high if last else Fraction(x) < high
+        assert (inner[0] <= x <= inner[1]) == (above and below)
+
+
+def test_an_inner_box_has_the_same_inputs() -> None:
+    everything = Polytope.everything(2)
+    inner = Box(np.full(2, 0.25), np.ones(2))
+    disjunct = Disjunct(UNIT, everything, everything, inner)
+    assert disjunct.witnesses is inner
+    assert Disjunct(UNIT, everything, everything).witnesses is UNIT
+    assert disjunct.contains_input([0.25, 1.0])
+    assert not disjunct.contains_input([0.0, 1.0])
+    with pytest.raises(PropertyError):
+        Disjunct(UNIT, everything, everything, Box(np.zeros(1), np.ones(1)))

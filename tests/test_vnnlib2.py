@@ -67,7 +67,9 @@ def test_unequal_splits() -> None:
 
 def test_literals_are_read_exactly() -> None:
     text = "(assert (<= X[0,0] 0.300000000000000000000000000001))(assert (>= X[0,0] 0.3))"
-    assert parse_vnnlib(HEADER + UNIT_BOX + text).boxes[0].is_empty  # no float64 lies between the two
+    (disjunct,) = parse_vnnlib(HEADER + UNIT_BOX + text).disjuncts
+    assert disjunct.witnesses.is_empty  # no float64 lies between the two
+    assert not disjunct.box.is_empty
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,18 @@ def compare(prop: Property, formula: Form, rng: random.Random, count: int = 24) 
     return unsafe
 
 
+def includes(prop: Property, formula: Form, rng: random.Random, count: int = 24) -> None:
+    """Assert that what the formula says is unsafe, so says the property: its boxes may hold a rounding error more."""
+    constants = words(formula)[1]
+    for _ in range(count):
+        x, y = _input(prop, constants, rng), [rng.randint(-24, 24) / 8 for _ in range(prop.outputs)]
+        try:
+            expected = truth(formula, _point([*x], y))
+        except TooClose:
+            continue
+        assert prop.is_unsafe_at(x, y) or not expected, (x, y)
+
+
 def same_set(first: Property, second: Property) -> bool:
     """Whether two properties have the same disjuncts, row by row."""
     pairs = list(zip(first.disjuncts, second.disjuncts, strict=True))
@@ -57,7 +69,8 @@ def _pinned(prop: Property, x: list[float], constants: set[Fraction]) -> list[fl
 
 def _input(prop: Property, constants: set[Fraction], rng: random.Random) -> list[float]:
     """A point of a random box, some of whose values are moved to an end, a float beyond it, or a constant."""
-    boxes = [box for box in prop.boxes if not box.is_empty] or [Box(np.zeros(prop.inputs), np.ones(prop.inputs))]
+    inner = dict.fromkeys(disjunct.witnesses for disjunct in prop.disjuncts)
+    boxes = [box for box in inner if not box.is_empty] or [Box(np.zeros(prop.inputs), np.ones(prop.inputs))]
     box = rng.choice(boxes)
     low, high = box.lower.tolist(), box.upper.tolist()
     x = [a + rng.random() * min(b - a, 1e300) for a, b in zip(low, high, strict=True)]

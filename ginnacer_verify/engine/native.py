@@ -96,7 +96,7 @@ class NativeRun:
         inputs = [search.problem.whole(x, owner) for x, owner in zip(worst.points, worst.owner, strict=True)]
         for disjunct, x, slack in zip(disjuncts, inputs, worst.slacks, strict=True):
             if slack <= 0:
-                judgement = self.judge(settle(x, disjunct.box, self.judge.dtype))
+                judgement = self.judge(settle(x, disjunct.witnesses, self.judge.dtype))
                 if isinstance(judgement, Counterexample):
                     return judgement
         if not inputs or not self.falsify:

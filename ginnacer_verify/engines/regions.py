@@ -224,7 +224,7 @@ class RegionRun:
         for point, y, i in zip(points, outputs, [*worst, *worst], strict=True):
             disjunct = self.disjuncts[batch[i].disjunct]
             if bool((disjunct.outputs.matrix @ y <= disjunct.outputs.offset).all()):
-                judgement = self.judge(settle(point, disjunct.box, self.judge.dtype))
+                judgement = self.judge(settle(point, disjunct.witnesses, self.judge.dtype))
                 if isinstance(judgement, Counterexample):
                     return judgement
         if not self.falsify or self.random.random() > 0.25:

@@ -175,7 +175,7 @@ class _FastLin(Loop[Merged]):
                 left.append(number)
         if not left:
             return Holds()
-        judgement = self.judge(settle(part.box.middle, part.box, self.network.dtype))
+        judgement = self.judge(settle(part.box.middle, self.prop.disjuncts[left[0]].witnesses, self.network.dtype))
         if isinstance(judgement, Counterexample):
             return Violated(judgement)
         halves = [half.domain for half in linear.halves()]
