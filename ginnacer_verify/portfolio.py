@@ -18,6 +18,8 @@ from ginnacer_verify.backend import Backend
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.falsify import falsify
+from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.network import Network
 from ginnacer_verify.parts import Part, parts
 from ginnacer_verify.progress import Observer
@@ -74,7 +76,7 @@ def choose(network: Network, prop: Property, engine: str = "auto") -> Choice:
 
 
 def verify(
-    network: Network,
+    network: Network | Graph,
     prop: Property,
     *,
     timeout: float = 60.0,
@@ -95,6 +97,7 @@ def verify(
     often the falsifier starts per disjunct; 0 switches it off. `backend`, `initial`, `refine` and `per_round` are for
     the loop, `threads` (default: all cores) is for the native engine."""
     deadline = Deadline.after(timeout)
+    network = as_chain(network)
     choice = choose(network, prop, engine)
     parts(prop)  # refuses boxes without ends
     threads = threads or os.cpu_count() or 1

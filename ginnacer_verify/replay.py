@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from ginnacer_verify.box import Box
 from ginnacer_verify.emit.onnx import network_model
 from ginnacer_verify.errors import PropertyError, WitnessError
+from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.network import Array, Network, read_only
 from ginnacer_verify.properties.property import Disjunct, Property
 from ginnacer_verify.runtime import Runtime
@@ -58,7 +60,8 @@ def settle(x: ArrayLike, box: Box, dtype: np.dtype[Any]) -> Array:
 class Judge:
     """Replays witnesses of one property on one network; the session is made once and used for all of them."""
 
-    def __init__(self, network: Network, prop: Property) -> None:
+    def __init__(self, network: Network | Graph, prop: Property) -> None:
+        network = as_chain(network)
         check_fit(network, prop)
         self.network, self.prop = network, prop
         self._runtime = Runtime(network.model or network_model(network))

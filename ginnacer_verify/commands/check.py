@@ -6,8 +6,8 @@ from typing import Any
 
 from ginnacer_verify.commands.output import show, table
 from ginnacer_verify.errors import UnsupportedOperator
-from ginnacer_verify.loading import load, operators_of
-from ginnacer_verify.loading.graph import OperatorUse
+from ginnacer_verify.loading import load_chain, operators_of
+from ginnacer_verify.loading.onnx import OperatorUse
 from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     uses = operators_of(args.network)
     try:
-        network = load(args.network)
+        network = load_chain(args.network)
     except UnsupportedOperator:
         if not args.json:
             print("\n".join(_operator_lines(uses)))

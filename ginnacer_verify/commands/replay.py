@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 from ginnacer_verify.commands.output import show, table
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Array
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.replay import Counterexample, Judge
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     prop = read_vnnlib(args.property)
-    judgement = Judge(load(args.network), prop)(read_witness(args.witness, prop))
+    judgement = Judge(load_chain(args.network), prop)(read_witness(args.witness, prop))
     confirmed = isinstance(judgement, Counterexample)
     reason = "" if isinstance(judgement, Counterexample) else judgement.reason
     document = {

@@ -10,7 +10,7 @@ from ginnacer_verify.backend import backend_names
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.portfolio import ENGINES, RESTARTS, verify
 from ginnacer_verify.progress import observer
 from ginnacer_verify.properties.property import Property
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     network_file, property_file = _files(args)
     prop = read_vnnlib(property_file)
     _check_name(args, prop)
-    network = load(network_file)
+    network = load_chain(network_file)
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
     engine = "cegar" if given and args.engine == "auto" else args.engine
     with observer(args.trace, live=not (args.quiet or args.json)) as observe:

@@ -186,7 +186,7 @@ class Graph:
         """The output for one input, of the network's own shape or flat; or for a batch with one of them per entry."""
         array = np.asarray(x, dtype=np.float64)
         if array.size == self.inputs and array.shape in {(self.inputs,), self.input_shape}:
-            return self.evaluate(array.reshape(1, -1))[0]
+            return np.asarray(self.evaluate(array.reshape(1, -1))[0])
         if array.shape[1:] in {(self.inputs,), self.input_shape, self.input_shape[1:]}:
             return self.evaluate(array.reshape(len(array), -1))
         raise NetworkError(
