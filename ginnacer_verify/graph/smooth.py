@@ -1,0 +1,600 @@
+"""Smooth functions of one value: sound lines for any of them from its values, derivative and inflections.
+
+A line is sound for whatever slope `s` it has if its intercept is a lower bound of `g(y) = f(y) - s * y` there.
+Where f is concave the least value of g is at an end. Where f is convex, `g(y) >= g(p) + g'(p) * (y - p)` for any p;
+a good p is found by bisection, but the bound holds for each. What is computed is charged for its rounding, and an
+inflection that is no float for the short stretch that it may be in. Upper lines are the lower lines of -f.
+
+The slope decides only how tight a line is. It is that of the convex envelope of f at the chosen point, found on a few
+samples and then made exact: the tangent at the point, the tangent through an end, or the chord.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ginnacer_verify.graph.function import Arrays, Function, Lines
+from ginnacer_verify.network import Array
+from ginnacer_verify.rounding import TINY, ULPS, UNIT
+
+Mask: TypeAlias = NDArray[np.bool_]
+
+LARGEST = 1e300
+"""A computed infinity stands for a real number that is at least as large as this."""
+STEEPEST = 1e200
+"""Steeper lines are not worth having."""
+SAMPLES = 16
+
+
+def middle(low: Array, high: Array) -> Array:
+    """The float half-way between two floats, counted in floats: bisection ends after 64 steps on any interval."""
+    first, last = _order(low), _order(high)
+    return _from_order((first >> 1) + (last >> 1) + (first & last & 1))
+
+
+def _order(y: Array) -> Any:
+    bits = np.ascontiguousarray(y, dtype=np.float64).view(np.int64)
+    return np.where(bits < 0, np.int64(-(2**63)) - bits, bits)
+
+
+def _from_order(order: Any) -> Array:
+    bits = np.where(order < 0, np.int64(-(2**63)) - order, order)
+    return np.asarray(np.ascontiguousarray(bits).view(np.float64))
+
+
+class Smooth(Function):
+    """A function of one value that is convex or concave between a few inflections.
+
+    The errors of `apply` and `slope` are at most `ulps` and `slope_ulps` roundings relatively plus `slack` and
+    `slope_slack` times UNIT absolutely. Where a piece ends at a kink, `slope` there is that of the convex side."""
+
+    choices = (True, True)
+    least, most = -np.inf, np.inf
+    """No value is below or above these."""
+    monotone = 0
+    """1 if the function never falls, -1 if it never rises."""
+    ulps, slack = 2 * ULPS, 0.0
+    slope_ulps, slope_slack = 4 * ULPS, 0.0
+    points: tuple[float, ...] = ()
+    """The inflections, ascending."""
+    convex: tuple[bool, ...] = (True,)
+    """Whether the function is convex before, between and after them. A straight piece counts as not convex."""
+    inexact = 0.0
+    """How far an inflection may be from the given float, relatively."""
+    curvature = 2.0
+    """At least the absolute second derivative near inexact inflections."""
+
+    @abstractmethod
+    def slope(self, y: Array) -> Array:
+        """The derivative."""
+
+    def derivative(self, *y: Array) -> Arrays:
+        with np.errstate(all="ignore"):
+            return (self.slope(y[0]),)
+
+    def pieces(self, lower: Array, upper: Array) -> tuple[list[Array], list[Mask]]:
+        """The inflections of each interval, ascending, and whether the function is convex between them."""
+        return (
+            [np.full(lower.shape, point) for point in self.points],
+            [np.full(lower.shape, convex) for convex in self.convex],
+        )
+
+    def unknown(self, lower: Array, upper: Array) -> Mask:
+        """Where nothing is known but `least` and `most`: outside the domain, say."""
+        return np.zeros(lower.shape, dtype=bool)
+
+    def range(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
+        finite = np.isfinite(lower[0]) & np.isfinite(upper[0])
+        with np.errstate(all="ignore"):
+            unknown = self.unknown(lower[0], upper[0]) | (~finite if not self.monotone else np.isnan(lower[0] + 0.0))
+            left, right = np.where(unknown, 1.0, lower[0]), np.where(unknown, 1.0, upper[0])
+            if self.monotone:
+                start, end = (left, right) if self.monotone > 0 else (right, left)
+                least, most = self._value(1, start), -self._value(-1, end)
+                most = np.where(np.isinf(end) & np.isnan(most), np.inf, most)
+            else:
+                none = np.zeros(left.shape)
+                least, most = (sign * self._intercept(sign, none, left, right, left) for sign in (1, -1))
+            least, most = (
+                np.where(unknown, bound, values) for bound, values in ((self.least, least), (self.most, most))
+            )
+        return np.clip(least, self.least, self.most), np.clip(most, self.least, self.most)
+
+    def lines(self, lower: Arrays, upper: Arrays, low: Array | None = None, high: Array | None = None) -> Lines:
+        with np.errstate(all="ignore"):
+            unknown = self.unknown(lower[0], upper[0])
+            left, right = np.where(unknown, 1.0, lower[0]), np.where(unknown, 1.0, upper[0])
+            below_slope, below = self._under(1, left, right, low)
+            above_slope, above = self._under(-1, left, right, high)
+        return Lines(
+            (np.where(unknown, 0.0, below_slope),),
+            np.where(unknown, self.least, below),
+            (np.where(unknown, 0.0, -above_slope),),
+            np.where(unknown, self.most, -above),
+        )
+
+    def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
+        """At the inflection nearest to the middle, unless it is near an end; else in the middle."""
+        left, right = lower[0], upper[0]
+        with np.errstate(all="ignore"):
+            half, reach = left / 2 + right / 2, right / 2 - left / 2
+            at = np.clip(half, left, right)
+            best = 0.8 * reach
+            for point in self.pieces(left, right)[0]:
+                nearer = np.abs(point - half) < best
+                at, best = np.where(nearer, point, at), np.where(nearer, np.abs(point - half), best)
+        return np.zeros(left.shape, dtype=np.intp), np.where((at > left) & (at < right), at, np.nan)
+
+    # Lower lines of f (sign 1) and of -f (sign -1).
+
+    def _value(self, sign: int, y: Array) -> Array:
+        """A lower bound of the value."""
+        value = np.minimum(sign * self.apply(y), LARGEST)
+        return np.asarray(value - (np.abs(value) * self.ulps + self.slack) * 2 * UNIT - TINY)
+
+    def _gap(self, sign: int, slope: Array, y: Array) -> Array:
+        """A lower bound of f(y) - slope * y."""
+        value, product = self._value(sign, y), np.maximum(slope * y, -LARGEST)
+        gap = value - product
+        return np.asarray(np.minimum(gap - (np.abs(product) * 3 + np.abs(gap) * 2) * UNIT - TINY, LARGEST))
+
+    def _slope_error(self, slope: Array) -> Array:
+        return np.asarray((np.abs(slope) * self.slope_ulps + self.slope_slack) * 2 * UNIT + TINY)
+
+    def _intercept(self, sign: int, slope: Array, lower: Array, upper: Array, hint: Array) -> Array:
+        """A lower bound of f(y) - slope * y on the interval. `hint` is where the least value may well be."""
+        points, convex = self.pieces(lower, upper)
+        edges = [lower, *(np.clip(point, lower, upper) for point in points), upper]
+        near = []
+        for point, edge in zip(points, edges[1:-1], strict=True):
+            error = self.inexact * np.abs(point)
+            near.append(np.where(np.abs(point - edge) <= 2 * error, 4 * error, 0.0))
+        margin = [np.zeros(lower.shape), *near, np.zeros(lower.shape)]
+        least = np.minimum(self._gap(sign, slope, lower), self._gap(sign, slope, upper))
+        for edge, reach in zip(edges[1:-1], near, strict=True):
+            gap = self._gap(sign, slope, edge)
+            if self.inexact:
+                tilt = sign * self.slope(edge)
+                fall = np.abs(tilt - slope) + self._slope_error(tilt) + self.curvature * reach
+                gap = gap - np.where(reach > 0, fall * reach * (1 + 8 * UNIT), 0.0)
+            least = np.minimum(least, gap)
+        for number, bowl in enumerate(convex):
+            start, end = edges[number] + margin[number], edges[number + 1] - margin[number + 1]
+            inside = np.broadcast_to((bowl if sign > 0 else self._concave(number, bowl)) & (start < end), slope.shape)
+            if inside.any():
+                bound = self._bowl(
+                    sign, slope, *(np.broadcast_to(one, slope.shape) for one in (start, end, hint)), inside
+                )
+                least = np.minimum(least, bound)
+        return np.where(np.isnan(least), -np.inf, least)
+
+    def _concave(self, number: int, bowl: Mask) -> Mask:
+        """Pieces on which -f is convex."""
+        return ~bowl
+
+    def _bowl(self, sign: int, slope: Array, start: Array, end: Array, hint: Array, inside: Mask) -> Array:
+        """A lower bound of f(y) - slope * y where f is convex; infinite elsewhere."""
+        s, a, b, p = slope[inside], start[inside], end[inside], np.clip(hint, start, end)[inside]
+        p = np.where(sign * self.slope(b) <= s, b, np.where(sign * self.slope(a) >= s, a, p))
+        tilt = sign * self.slope(p) - s
+        open_ = (np.abs(tilt) > self._slope_error(s)) & (p > a) & (p < b)
+        if open_.any():
+            target = s[open_]
+            p[open_] = _bisect(a[open_], b[open_], lambda y: sign * self.slope(y) < target)
+            tilt = sign * self.slope(p) - s
+        error = self._slope_error(tilt + s) + (np.abs(tilt) + np.abs(s)) * 2 * UNIT
+        falls, rises = np.maximum(error - tilt, 0.0), np.maximum(error + tilt, 0.0)
+        loss = np.where(p < b, falls * (b - p), 0.0) + np.where(p > a, rises * (p - a), 0.0)
+        gap = self._gap(sign, s, p)
+        gap = gap - loss * (1 + 8 * UNIT) - np.abs(gap) * 2 * UNIT - TINY
+        bound = np.full(slope.shape, np.inf)
+        bound[inside] = np.where(np.isnan(gap), -np.inf, gap)
+        return bound
+
+    def _under(self, sign: int, lower: Array, upper: Array, choice: Array | None) -> tuple[Array, Array]:
+        """The slope and the intercept of a lower line."""
+        share = np.clip(0.5 if choice is None else choice, 0.0, 1.0)
+        slope, touch = self._envelope(sign, *np.broadcast_arrays(lower, upper, share))
+        slope = np.where(np.abs(slope) <= STEEPEST, slope, 0.0)
+        return slope, self._intercept(sign, slope, lower, upper, touch)
+
+    def _envelope(self, sign: int, lower: Array, upper: Array, share: Array) -> tuple[Array, Array]:
+        """About the slope of the convex envelope at a share of the interval, and where that line touches f."""
+        at = np.clip(lower + share * (upper - lower), lower, upper)
+        steps = np.linspace(0.0, 1.0, SAMPLES).reshape(-1, *(1,) * at.ndim)
+        y = np.clip(lower * (1 - steps) + upper * steps, lower, upper)
+        f = np.clip(sign * self.apply(y), -LARGEST, LARGEST)
+        count = np.arange(SAMPLES).reshape(steps.shape)
+        left = np.clip((share * (SAMPLES - 1)).astype(np.intp), 0, SAMPLES - 2)
+        right, split = left + 1, left
+        for _ in range(3):  # The line through a sample on each side, as low as it gets at the point.
+            rise = (f - _take(f, left)) / (y - _take(y, left))
+            right = np.where((count > split) & ~np.isnan(rise), rise, np.inf).argmin(axis=0)
+            right = np.maximum(right, split + 1)
+            rise = (_take(f, right) - f) / (_take(y, right) - y)
+            left = np.where((count <= split) & ~np.isnan(rise), rise, -np.inf).argmax(axis=0)
+            left = np.minimum(left, split)
+        y_left, y_right, f_left, f_right = _take(y, left), _take(y, right), _take(f, left), _take(f, right)
+        slope, touch = (f_right - f_left) / (y_right - y_left), y_left
+        # The tangent at the point, if it is below both samples; everywhere on tiny intervals.
+        tangent, value = sign * self.slope(at), sign * self.apply(at)
+        below = (value + tangent * (y_left - at) <= f_left) & (value + tangent * (y_right - at) <= f_right)
+        tiny = upper - lower <= 2.0**-20 * np.maximum(np.abs(lower), np.abs(upper))
+        here = ((below & (right == left + 1)) | tiny) & np.isfinite(tangent)
+        slope, touch = np.where(here, tangent, slope), np.where(here, at, touch)
+        # The tangent through an end.
+        through = ~here & ((left == 0) | (right == SAMPLES - 1))
+        if through.any():
+            first = (left == 0)[through]
+            end = np.where(first, lower[through], upper[through])
+            f_end = np.where(first, f[0][through], f[-1][through])
+            other = np.where(left == 0, right, left)
+            start = _take(y, np.maximum(other - 1, 0))[through]
+            stop = _take(y, np.minimum(other + 1, SAMPLES - 1))[through]
+
+            def before(p: Array) -> Mask:
+                """Whether the tangent point is beyond p."""
+                turn = sign * self.slope(p) * (p - end) - (sign * self.apply(p) - f_end)
+                return np.asarray(np.where(first, turn < 0, turn > 0))
+
+            p = _bisect(start, stop, before)
+            chord = (sign * self.apply(p) - f_end) / (p - end)
+            inner = (p > start) & (p < stop)
+            slope[through] = np.where(inner, sign * self.slope(p), np.where(np.isnan(chord), slope[through], chord))
+            touch[through] = p
+        return slope, touch
+
+
+def _bisect(low: Array, high: Array, beyond: Callable[[Array], Mask]) -> Array:
+    """Where `beyond` turns false."""
+    for _ in range(64):
+        half = middle(low, high)
+        right = beyond(half)
+        low, high = np.where(right, half, low), np.where(right, high, half)
+    return high
+
+
+def _take(values: Array, index: Any) -> Array:
+    return np.asarray(np.take_along_axis(values, index[None], axis=0)[0])
+
+
+def _sigmoid(y: Array) -> Array:
+    e = np.exp(-np.abs(y))
+    return np.asarray(np.where(y >= 0, 1.0, e) / (1 + e))
+
+
+class Sigmoid(Smooth):
+    """`1 / (1 + exp(-y))`."""
+
+    least, most, monotone = 0.0, 1.0, 1
+    points, convex = (0.0,), (True, False)
+
+    def apply(self, *y: Array) -> Array:
+        return _sigmoid(y[0])
+
+    def slope(self, y: Array) -> Array:
+        e = np.exp(-np.abs(y))
+        return np.asarray(e / (1 + e) ** 2)
+
+
+class Tanh(Smooth):
+    """`tanh(y)`."""
+
+    least, most, monotone = -1.0, 1.0, 1
+    points, convex = (0.0,), (True, False)
+
+    def apply(self, *y: Array) -> Array:
+        return np.tanh(y[0])
+
+    def slope(self, y: Array) -> Array:
+        e = np.exp(-2 * np.abs(y))
+        return np.asarray(4 * e / (1 + e) ** 2)
+
+
+class Exp(Smooth):
+    """`exp(y)`."""
+
+    choices = (True, False)
+    least, monotone = 0.0, 1
+
+    def apply(self, *y: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.exp(y[0])
+
+    def slope(self, y: Array) -> Array:
+        return self.apply(y)
+
+
+class Log(Smooth):
+    """`log(y)`; nothing is known of it on an interval that reaches 0 or below."""
+
+    choices = (False, True)
+    monotone = 1
+    convex = (False,)
+
+    def apply(self, *y: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(y[0])
+
+    def slope(self, y: Array) -> Array:
+        return np.asarray(1 / y)
+
+    def unknown(self, lower: Array, upper: Array) -> Mask:
+        return ~(lower > 0)
+
+
+class Sqrt(Smooth):
+    """`sqrt(y)`; nothing is known of it on an interval that reaches below 0."""
+
+    choices = (False, True)
+    monotone = 1
+    least = 0.0
+    convex = (False,)
+
+    def apply(self, *y: Array) -> Array:
+        with np.errstate(invalid="ignore"):
+            return np.sqrt(y[0])
+
+    def slope(self, y: Array) -> Array:
+        return np.asarray(0.5 / np.sqrt(y))
+
+    def unknown(self, lower: Array, upper: Array) -> Mask:
+        return ~(lower >= 0)
+
+
+@dataclass(frozen=True)
+class Power(Smooth):
+    """`y ** exponent`. Whole exponents take any y, but for negative ones nothing is known around 0; other exponents
+    take y >= 0, or y > 0 if they are negative."""
+
+    exponent: float
+
+    def __post_init__(self) -> None:
+        if self.exponent == 0 or not np.isfinite(self.exponent):
+            raise ValueError(f"Power takes a finite exponent other than 0, not {self.exponent}")
+
+    @property
+    def whole(self) -> bool:
+        return float(self.exponent).is_integer()
+
+    @property
+    def odd(self) -> bool:
+        return self.whole and self.exponent % 2 == 1
+
+    def apply(self, *y: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.power(y[0], float(self.exponent))
+
+    def slope(self, y: Array) -> Array:
+        return np.asarray(self.exponent * np.power(y, self.exponent - 1.0))
+
+    def pieces(self, lower: Array, upper: Array) -> tuple[list[Array], list[Mask]]:
+        bowl = not 0 < self.exponent < 1
+        convex = [np.full(lower.shape, bowl and not self.odd), np.full(lower.shape, bowl)]
+        return [np.zeros(lower.shape)], convex
+
+    def unknown(self, lower: Array, upper: Array) -> Mask:
+        across = (lower <= 0) & (upper >= 0) if self.exponent < 0 else np.zeros(lower.shape, dtype=bool)
+        return across if self.whole else across | (lower < 0)
+
+
+class Square(Power):
+    """`y * y`."""
+
+    choices = (True, False)
+    least = 0.0
+
+    def __init__(self) -> None:
+        super().__init__(2.0)
+
+    def apply(self, *y: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return y[0] * y[0]
+
+    def slope(self, y: Array) -> Array:
+        return 2 * y
+
+
+class Reciprocal(Power):
+    """`1 / y`; nothing is known of it on an interval that holds 0."""
+
+    def __init__(self) -> None:
+        super().__init__(-1.0)
+
+    def apply(self, *y: Array) -> Array:
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.asarray(1 / y[0])
+
+    def slope(self, y: Array) -> Array:
+        return np.asarray(-1 / y / y)
+
+
+class Sin(Smooth):
+    """`sin(y)`; only -1 and 1 bound it on intervals longer than a period or far out."""
+
+    least, most = -1.0, 1.0
+    slack, slope_slack = 8.0, 8.0
+    inexact, curvature = 8 * UNIT, 1.0
+    shift = 0.0
+
+    def apply(self, *y: Array) -> Array:
+        return np.sin(y[0])
+
+    def slope(self, y: Array) -> Array:
+        return np.cos(y)
+
+    def pieces(self, lower: Array, upper: Array) -> tuple[list[Array], list[Mask]]:
+        """The inflections are `(k + shift) * pi`. One before the interval is among the four, lest rounding hides it."""
+        first = np.floor(lower / np.pi - self.shift)
+        convex = [(first + number) % 2 == (0 if self.shift else 1) for number in range(-1, 4)]
+        return [(first + number + self.shift) * np.pi for number in range(4)], convex
+
+    def unknown(self, lower: Array, upper: Array) -> Mask:
+        return ~((upper - lower <= 6.28) & (np.maximum(np.abs(lower), np.abs(upper)) <= 1e6))
+
+
+class Cos(Sin):
+    """`cos(y)`; only -1 and 1 bound it on intervals longer than a period or far out."""
+
+    shift = 0.5
+
+    def apply(self, *y: Array) -> Array:
+        return np.cos(y[0])
+
+    def slope(self, y: Array) -> Array:
+        return np.asarray(-np.sin(y))
+
+
+class Softplus(Smooth):
+    """`log(1 + exp(y))`."""
+
+    choices = (True, False)
+    least, monotone = 0.0, 1
+
+    def apply(self, *y: Array) -> Array:
+        return np.asarray(np.log1p(np.exp(-np.abs(y[0]))) + np.maximum(y[0], 0.0))
+
+    def slope(self, y: Array) -> Array:
+        return _sigmoid(y)
+
+
+@dataclass(frozen=True)
+class Elu(Smooth):
+    """`y` above 0, `alpha * (exp(y) - 1)` below."""
+
+    alpha: float = 1.0
+    monotone = 1
+    points, convex = (0.0,), (True, False)
+
+    def __post_init__(self) -> None:
+        if not self.alpha >= 0:
+            raise ValueError(f"Elu takes an alpha of at least 0, not {self.alpha}")
+
+    def apply(self, *y: Array) -> Array:
+        return np.where(y[0] > 0, y[0], self.alpha * np.expm1(np.minimum(y[0], 0.0)))
+
+    def slope(self, y: Array) -> Array:
+        return np.where(y > 0, 1.0, self.alpha * np.exp(np.minimum(y, 0.0)))
+
+    def _concave(self, number: int, bowl: Mask) -> Mask:
+        """The straight piece needs no more than its ends."""
+        return np.zeros(bowl.shape, dtype=bool)
+
+
+class Erf(Smooth):
+    """`erf(y)`."""
+
+    least, most, monotone = -1.0, 1.0, 1
+    slope_slack = 8.0
+    points, convex = (0.0,), (True, False)
+
+    def apply(self, *y: Array) -> Array:
+        from scipy.special import erf
+
+        return np.asarray(erf(y[0]))
+
+    def slope(self, y: Array) -> Array:
+        return np.asarray(2 / np.sqrt(np.pi) * np.exp(-(np.minimum(np.abs(y), 100.0) ** 2)))
+
+
+class Gelu(Smooth):
+    """`y` times the standard normal distribution function of y."""
+
+    least = -0.17
+    slack, slope_slack = 32.0, 32.0
+    points, convex = (-1.4142135623730951, 1.4142135623730951), (False, True, False)
+    inexact = 4 * UNIT
+
+    def apply(self, *y: Array) -> Array:
+        from scipy.special import erfc
+
+        return np.asarray(y[0] * (0.5 * erfc(-y[0] / np.sqrt(2))))
+
+    def slope(self, y: Array) -> Array:
+        from scipy.special import erfc
+
+        near = np.clip(y, -100.0, 100.0)
+        return np.asarray(0.5 * erfc(-near / np.sqrt(2)) + near * np.exp(-(near**2) / 2) / np.sqrt(2 * np.pi))
+
+
+class GeluTanh(Smooth):
+    """`y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y ** 3)))`, the usual approximation of Gelu."""
+
+    least = -0.171
+    slack, slope_slack = 64.0, 64.0
+    points, convex = (-1.4185040087908284, 1.4185040087908284), (False, True, False)
+    inexact = 16 * UNIT
+
+    def _inner(self, y: Array) -> tuple[Array, Array]:
+        near, factor = np.clip(y, -100.0, 100.0), 2 * np.sqrt(2 / np.pi)
+        return factor * (near + 0.044715 * near**3), factor * (1 + 3 * 0.044715 * near**2)
+
+    def apply(self, *y: Array) -> Array:
+        return np.asarray(y[0] * _sigmoid(self._inner(y[0])[0]) * (y[0] > -100.0))
+
+    def slope(self, y: Array) -> Array:
+        inner, tilt = self._inner(y)
+        e = np.exp(-np.abs(inner))
+        return np.asarray(_sigmoid(inner) + np.clip(y, -100.0, 100.0) * tilt * (e / (1 + e) ** 2))
+
+
+class Silu(Smooth):
+    """`y / (1 + exp(-y))`, also called Swish."""
+
+    least = -0.2785
+    slack, slope_slack = 8.0, 16.0
+    points, convex = (-2.3993572805154677, 2.3993572805154677), (False, True, False)
+    inexact = 4 * UNIT
+
+    def apply(self, *y: Array) -> Array:
+        return y[0] * _sigmoid(y[0])
+
+    def slope(self, y: Array) -> Array:
+        e = np.exp(-np.abs(y))
+        return np.asarray(_sigmoid(y) + np.clip(y, -1e3, 1e3) * (e / (1 + e) ** 2))
+
+
+class Mish(Smooth):
+    """`y * tanh(softplus(y))`."""
+
+    least = -0.309
+    slack, slope_slack = 16.0, 64.0
+    points, convex = (-2.2563763963607931, 1.4905711794854285), (False, True, False)
+    inexact = 8 * UNIT
+
+    def _shares(self, y: Array) -> tuple[Array, Array]:
+        """tanh(softplus(y)) and its derivative, in terms of n = exp(2y) + 2 exp(y): n / (n + 2) and 2n' / (n + 2)^2."""
+        e = np.exp(-np.abs(y))
+        up = y >= 0  # Both are divided by exp(2y) there, so that nothing overflows.
+        n, rest = np.where(up, 1 + 2 * e, e * e + 2 * e), np.where(up, 2 * e * e, 2.0)
+        change = np.where(up, 2 + 2 * e, 2 * e * e + 2 * e)
+        return n / (n + rest), rest * change / (n + rest) ** 2
+
+    def apply(self, *y: Array) -> Array:
+        return y[0] * self._shares(y[0])[0]
+
+    def slope(self, y: Array) -> Array:
+        share, change = self._shares(y)
+        return np.asarray(share + np.clip(y, -1e3, 1e3) * change)
+
+
+class HardSwish(Smooth):
+    """`y * max(0, min(1, y / 6 + 1 / 2))`."""
+
+    least = -0.375
+    slack, slope_slack = 16.0, 8.0
+    points, convex = (-3.0, 3.0), (False, True, False)
+
+    def apply(self, *y: Array) -> Array:
+        return np.asarray(y[0] * np.clip(y[0] / 6 + 0.5, 0.0, 1.0))
+
+    def slope(self, y: Array) -> Array:
+        return np.where(np.abs(y) <= 3, np.clip(y, -3.0, 3.0) / 3 + 0.5, y > 0)
+
+    def _concave(self, number: int, bowl: Mask) -> Mask:
+        """The straight pieces need no more than their ends."""
+        return np.zeros(bowl.shape, dtype=bool)

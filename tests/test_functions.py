@@ -1,0 +1,195 @@
+"""Lines and ranges of every function hold in exact arithmetic, and are tight."""
+
+from dataclasses import replace
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from function_cases import CASES, Case, classes, intervals
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ginnacer_verify.graph.function import Lines
+from ginnacer_verify.graph.piecewise import Clip, LeakyRelu
+from ginnacer_verify.graph.smooth import Elu, Power, Smooth
+from ginnacer_verify.network import Array
+from ginnacer_verify.rounding import UNIT
+
+COUNT = 200
+CHOICES: tuple[float | None, ...] = (None, 0.0, 0.3, 1.0)
+each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def violations(case: Case, lines: Lines, lower: list[Array], upper: list[Array], seed: int = 0) -> list[str]:
+    """Where a line is on the wrong side of the function: at the ends, at random, and where the two are nearest."""
+    random = np.random.default_rng(seed)
+    shares = np.concatenate(
+        [[[0.0] * case.function.arity, [1.0] * case.function.arity], random.random((90, case.function.arity))]
+    )
+    shares[2:30] = np.round(shares[2:30])
+    samples = [
+        np.clip(lo + shares[:, k, None] * (hi - lo), lo, hi)
+        for k, (lo, hi) in enumerate(zip(lower, upper, strict=True))
+    ]
+    for k, (lo, hi) in enumerate(zip(lower, upper, strict=True)):  # Jumps, and just beside them.
+        jumps = [np.zeros(lo.shape), np.floor(hi), np.ceil(lo)]
+        beside = [np.clip(np.nextafter(jump, side), lo, hi) for jump in jumps for side in (-np.inf, np.inf)]
+        samples[k] = np.stack([*samples[k], *(np.clip(jump, lo, hi) for jump in jumps), *beside])
+    with np.errstate(all="ignore"):
+        value = case.function.apply(*samples)
+        sums = [
+            sum(s * y for s, y in zip(slopes, samples, strict=True))
+            for slopes in (lines.lower_slope, lines.upper_slope)
+        ]
+        gaps = [value - sums[0] - lines.lower_intercept, sums[1] + lines.upper_intercept - value]
+    wrong = []
+    for sign, slopes, intercept, gap in (
+        (1, lines.lower_slope, lines.lower_intercept, gaps[0]),
+        (-1, lines.upper_slope, lines.upper_intercept, gaps[1]),
+    ):
+        assert all(np.isfinite(slope).all() for slope in slopes)
+        assert not np.isnan(intercept).any()
+        assert not (intercept == sign * np.inf).any()
+        nearest = np.argsort(np.where(np.isnan(gap), -np.inf, gap), axis=0)[:2]
+        for column in range(len(intercept)):
+            if np.isinf(intercept[column]):
+                continue
+            for row in {0, 1, *nearest[:, column]}:
+                point = [case.number(y[row, column]) for y in samples]
+                line = sum(case.number(s[column]) * y for s, y in zip(slopes, point, strict=True))
+                if sign * (case.exact(*point) - line - case.number(intercept[column])) < 0:
+                    wrong.append(
+                        f"{case.name} {sign} on {[(a[column], b[column]) for a, b in zip(lower, upper, strict=True)]}"
+                    )
+    return wrong
+
+
+def flat(case: Case, lower: list[Array], upper: list[Array], choice: float | None) -> Lines:
+    share = None if choice is None else np.full(lower[0].shape, choice)
+    lines = case.function.lines(tuple(lower), tuple(upper), share, share)
+    slopes = [
+        tuple(np.broadcast_to(s, lower[0].shape) for s in part) for part in (lines.lower_slope, lines.upper_slope)
+    ]
+    return Lines(slopes[0], lines.lower_intercept, slopes[1], lines.upper_intercept)
+
+
+def test_every_function_has_a_case() -> None:
+    missing = classes() - {type(case.function) for case in CASES}
+    assert not missing, f"add {missing} with its exact value to tests/function_cases.py"
+
+
+@each
+@pytest.mark.parametrize("choice", CHOICES)
+def test_lines_hold(case: Case, choice: float | None) -> None:
+    lower, upper = intervals(case, COUNT, seed=int(1 + 10 * (choice or 0)))
+    assert not violations(case, flat(case, lower, upper, choice), lower, upper)
+
+
+@each
+def test_lines_are_tight(case: Case) -> None:
+    """An intercept that is better by a billionth is caught on some interval, below and above."""
+    lower, upper = intervals(case, COUNT)
+    lines = flat(case, lower, upper, None)
+    inward = 1e-9 * (np.abs(case.function.range(tuple(lower), tuple(upper))).max(axis=0) + 1e-9)
+    inward[~np.isfinite(inward)] = 0.0
+    assert violations(case, replace(lines, lower_intercept=lines.lower_intercept + inward), lower, upper)
+    assert violations(case, replace(lines, upper_intercept=lines.upper_intercept - inward), lower, upper)
+
+
+@each
+def test_range_holds(case: Case) -> None:
+    lower, upper = intervals(case, COUNT, seed=3)
+    least, most = case.function.range(tuple(lower), tuple(upper))
+    assert not np.isnan(least).any()
+    assert not np.isnan(most).any()
+    nothing = tuple(np.zeros(least.shape) for _ in lower)
+    assert not violations(case, Lines(nothing, least, nothing, most), lower, upper)
+
+
+@each
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_any_interval(case: Case, data: Any) -> None:
+    numbers = st.floats(0 if case.positive else -1e30, 1e30)
+    pairs = [sorted(data.draw(st.tuples(numbers, numbers))) for _ in range(case.function.arity)]
+    lower, upper = ([np.array([pair[end]]) for pair in pairs] for end in (0, 1))
+    share = data.draw(st.one_of(st.none(), st.floats(0, 1)))
+    assert not violations(case, flat(case, lower, upper, share), lower, upper)
+
+
+@each
+def test_errors_are_as_stated(case: Case) -> None:
+    """Values and derivatives are as near to the exact ones as the lines rely on."""
+    function = case.function
+    if not isinstance(function, Smooth):
+        pytest.skip("its lines rely on no stated error")
+    random = np.random.default_rng(0)
+    y = np.concatenate([random.normal(size=60) * scale for scale in (0.01, 1.0, 3.0, 10.0, 100.0)])
+    y = np.abs(y) if case.positive else y
+    value, slope = function.apply(y), function.derivative(y)[0]
+    for point, f, tilt in zip(y, value, slope, strict=True):
+        exact = case.exact(case.number(point))
+        if np.isfinite(f):
+            assert abs(case.number(f) - exact) <= (abs(exact) * function.ulps + function.slack) * UNIT + 1e-300
+        real = Case(function, case.exact)
+        step = mpmath.mpf(10) ** -20 * abs(real.number(point))
+        rise = [case.exact(case.number(0) + _exactly(case, point, move * step)) for move in (-1, 1)]
+        exact = mpmath.mpf(_real(rise[1] - rise[0])) / (2 * step)
+        if np.isfinite(tilt):
+            assert abs(tilt - exact) <= (abs(exact) * function.slope_ulps + function.slope_slack) * UNIT + 1e-19
+
+
+def _exactly(case: Case, point: float, move: Any) -> Any:
+    return case.number(point) + (case.number(1) * int(mpmath.floor(move * 2**200)) / 2**200 if case.rational else move)
+
+
+def _real(value: Any) -> Any:
+    return mpmath.mpf(value.numerator) / value.denominator if hasattr(value, "numerator") else value
+
+
+@each
+def test_cuts_are_inside(case: Case) -> None:
+    lower, upper = intervals(case, COUNT, seed=4)
+    which, at = case.function.cut(tuple(lower), tuple(upper))
+    low, high = (np.choose(which.astype(np.intp), ends) for ends in (lower, upper))
+    assert (np.isnan(at) | ((at > low) & (at < high)) | (high <= np.nextafter(low, np.inf))).all()
+    if case.function.piecewise_linear:  # After two cuts the lines are exact.
+        for _ in range(2):
+            low, high = (
+                np.concatenate([low, np.where(np.isnan(at), low, at)]),
+                np.concatenate([np.where(np.isnan(at), high, at), high]),
+            )
+            at = case.function.cut((low,), (high,))[1]
+        assert np.isnan(at).all()
+        lines = case.function.lines((low,), (high,))
+        assert np.array_equal(lines.lower_slope[0], lines.upper_slope[0])
+        assert np.array_equal(lines.lower_intercept, lines.upper_intercept)
+
+
+@each
+def test_choices_broadcast(case: Case) -> None:
+    """With choices of three queries each line is the one that each choice gives on its own."""
+    lower, upper = (tuple(one.reshape(2, 10) for one in ends) for ends in intervals(case, 20, seed=5))
+    shares = np.random.default_rng(0).random((3, 2, 10))
+    lines = case.function.lines(lower, upper, shares, shares)
+    for number, share in enumerate(shares):
+        alone = case.function.lines(lower, upper, share, share)
+        for name in ("lower_slope", "lower_intercept", "upper_slope", "upper_intercept"):
+            many, one = np.asarray(getattr(lines, name)), np.asarray(getattr(alone, name))
+            many = np.broadcast_to(many, (*one.shape[:-2], *shares.shape))
+            assert np.array_equal(many[..., number, :, :], one)
+
+
+def test_ends_per_element() -> None:
+    function = Clip(np.array([0.0, -1.0]), np.array([1.0, 1.0]))
+    assert function.apply(np.array([[-2.0, -2.0]])).tolist() == [[0.0, -1.0]]
+    assert LeakyRelu(np.array([0.5, 2.0])).apply(np.array([[-2.0, -2.0]])).tolist() == [[-1.0, -4.0]]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Clip(1.0, 0.0), lambda: Elu(-1.0), lambda: Power(0), lambda: LeakyRelu(np.nan)]
+)
+def test_misuse_is_refused(make: Any) -> None:
+    with pytest.raises(ValueError, match="takes"):
+        make()
