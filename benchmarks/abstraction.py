@@ -19,7 +19,7 @@ from ginnacer_verify.abstraction import Abstraction, abstract
 from ginnacer_verify.box import Box
 from ginnacer_verify.commands.margins import measure, surface
 from ginnacer_verify.icf import ICF
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Array, Network, dense
 from ginnacer_verify.partition import Partition
 from ginnacer_verify.properties.vnnlib import read_vnnlib
@@ -38,12 +38,12 @@ def main() -> None:
 
 def cases() -> Iterator[tuple[str, Network, Array]]:
     acas = read_vnnlib(FOLDER / "acasxu" / "prop_1.vnnlib").boxes[0]
-    yield "ACAS Xu 1_1", load(FOLDER / "acasxu" / "ACASXU_run2a_1_1_batch_2000.onnx"), acas.middle
-    yield "MNIST-fc 256x6", load(FOLDER / "mnistfc" / "mnist-net_256x6.onnx"), image()
+    yield "ACAS Xu 1_1", load_chain(FOLDER / "acasxu" / "ACASXU_run2a_1_1_batch_2000.onnx"), acas.middle
+    yield "MNIST-fc 256x6", load_chain(FOLDER / "mnistfc" / "mnist-net_256x6.onnx"), image()
     toy = np.load(FOLDER / "toyadmos" / "inputs.npy")[0].astype(np.float64)
-    yield "ToyADMOS", load(FOLDER / "toyadmos" / "ad01.onnx"), toy
+    yield "ToyADMOS", load_chain(FOLDER / "toyadmos" / "ad01.onnx"), toy
     vww = np.load(FOLDER / "vww" / "tail16_inputs.npy")[0].astype(np.float64).reshape(-1)
-    yield "Visual Wake Words", load(FOLDER / "vww" / "vww_96_tail16.onnx"), vww
+    yield "Visual Wake Words", load_chain(FOLDER / "vww" / "vww_96_tail16.onnx"), vww
 
 
 def image() -> Array:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ginnacer_verify.cegar import verify
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Network
 from ginnacer_verify.parts import Bounded, parts
 from ginnacer_verify.properties.property import Property
@@ -92,7 +92,7 @@ def instances(folder: Path, *words: str) -> Iterator[Instance]:
 def open_ones(rows: Iterator[Instance]) -> Iterator[Instance]:
     """Those that hold and that bounds alone do not prove: where a solver has work to do."""
     for instance in rows:
-        network, prop = load(instance.folder / instance.network), read_vnnlib(instance.folder / instance.prop)
+        network, prop = load_chain(instance.folder / instance.network), read_vnnlib(instance.folder / instance.prop)
         bounded = [Bounded.of(network, prop, part) for part in parts(prop)]
         if instance.expected == "unsat" and any(part.open_disjuncts for part in bounded):
             yield instance
@@ -103,7 +103,7 @@ def compare(rows: Iterator[Instance], ways: tuple[Way, ...], *, restarts: int = 
     totals = {way.title: Total() for way in ways}
     print(f"| instance | {' | '.join(way.title for way in ways)} |\n|{'---|' * (len(ways) + 1)}", flush=True)
     for instance in rows:
-        network, prop = load(instance.folder / instance.network), read_vnnlib(instance.folder / instance.prop)
+        network, prop = load_chain(instance.folder / instance.network), read_vnnlib(instance.folder / instance.prop)
         cells = [run(instance, network, prop, way, totals[way.title], restarts) for way in ways]
         print(f"| {instance.name} | " + " | ".join(cells) + " |", flush=True)
     cells = [f"{t.decided} decided, {t.seconds:.1f} s, {t.kept} kept, {t.rounds} rounds" for t in totals.values()]

@@ -26,7 +26,7 @@ from ginnacer_verify.engine.native import NativeRun
 from ginnacer_verify.engine.phases.run import PhaseRun
 from ginnacer_verify.engine.problem import problem
 from ginnacer_verify.engine.search import Boxes, Memory, record_of
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.native import call
 from ginnacer_verify.network import Network
 from ginnacer_verify.portfolio import choose, verify
@@ -99,7 +99,7 @@ def cores() -> None:
         ("mnistfc/mnist-net_256x4.onnx", "mnistfc/prop_12_0.05.vnnlib", PhaseRun),
         ("mnistfc/mnist-net_256x6.onnx", "mnistfc/prop_6_0.05.vnnlib", PhaseRun),
     ):
-        judge, seconds = Judge(load(FOLDER / network), read_vnnlib(FOLDER / prop)), []
+        judge, seconds = Judge(load_chain(FOLDER / network), read_vnnlib(FOLDER / prop)), []
         run(judge, Deadline.after(600), threads=2, falsify=False).run()
         for threads in (1, 2):
             start = time.perf_counter()
@@ -132,7 +132,7 @@ def sat() -> None:
         with (FOLDER / folder / "expected.csv").open(newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["expected"] == "sat"]
         for row in rows:
-            network, prop = load(FOLDER / folder / row["onnx"]), read_vnnlib(FOLDER / folder / row["vnnlib"])
+            network, prop = load_chain(FOLDER / folder / row["onnx"]), read_vnnlib(FOLDER / folder / row["vnnlib"])
             word = verify(network, prop, engine=choose(network, prop).engine, restarts=0, timeout=10).word
             words[word] = words.get(word, 0) + 1
             if word == "unsat":

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
 from ginnacer_verify.properties.write import to_vnnlib
 
@@ -47,7 +47,7 @@ def main() -> None:
     print(f"an MNIST property, 784 inputs: {1000 * parse:.0f} ms; as VNN-LIB 2.0 {official / parse:.1f} times as long")
 
     for name in ("acasxu/ACASXU_run2a_1_1_batch_2000.onnx", "mnistfc/mnist-net_256x6.onnx", "vww/vww_96.onnx"):
-        seconds = best(lambda name=name: load(SETS / name), 1)  # type: ignore[misc]
+        seconds = best(lambda name=name: load_chain(SETS / name), 1)  # type: ignore[misc]
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{name}: loaded and compared with onnxruntime in {seconds:.1f} s, at most {memory:.0f} MB so far")
 

@@ -21,6 +21,8 @@ from ginnacer_verify.bounds import TINY, absolute, gamma, interval_bounds
 from ginnacer_verify.box import Box
 from ginnacer_verify.deviation import ExactRelu, Map, Output, SharedRelu
 from ginnacer_verify.errors import AbstractionError
+from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.icf import Anchor
 from ginnacer_verify.inputs import Entry, Mode
 from ginnacer_verify.network import Array, Layer, Network, read_only
@@ -180,7 +182,7 @@ class Abstraction:
 
 
 def abstract(
-    network: Network,
+    network: Network | Graph,
     centroid: ArrayLike,
     *,
     strategy: Strategy | Sequence[Strategy] = first_fit,
@@ -200,6 +202,7 @@ def abstract(
     Paper: Algorithm "Compute GINNACER Parameters". Test: test_abstraction.py::test_acas_xu_counts."""
     from ginnacer_verify.accurate import accurate_trace
 
+    network = as_chain(network)
     point = _centroid(network, centroid)
     chosen = _chosen(network, layers)
     strategies = _strategies(strategy, len(chosen))

@@ -17,10 +17,10 @@ import numpy as np
 from ginnacer_verify import cegar, native
 from ginnacer_verify.backend import Backend
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.errors import InputError, NativeUnavailable
+from ginnacer_verify.errors import InputError, NativeUnavailable, UnsupportedOperator
 from ginnacer_verify.falsify import falsify
-from ginnacer_verify.graph.chain import chain_of
-from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.graph.graph import Affine, Graph
 from ginnacer_verify.network import Network
 from ginnacer_verify.parts import Part, parts
 from ginnacer_verify.progress import Observer
@@ -48,6 +48,9 @@ FEW_RELUS = 24
 """A tree over so few phases is one exact program for an LP solver."""
 MANY_WEIGHTS = 10_000_000
 """The engine for phases keeps all matrices dense, several times."""
+
+MANY_MAPPED = 40_000_000
+"""Graphs whose maps, multiplied out, would have more entries than this are not looked at as chains."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,22 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
     return Choice("regions", f"{weights} weights, more than {MANY_WEIGHTS}")
 
 
+def _form(network: Network | Graph, engine: str) -> Network | Graph:
+    """A chain where an engine for chains was asked for, or where the graph is one of moderate size, or nearly so."""
+    if isinstance(network, Network) or engine == "regions":
+        return network
+    if engine != "auto":
+        return as_chain(network)
+    affine = (node for node in network.nodes if isinstance(node, Affine))
+    if sum(float(one.inputs) * one.outputs for node in affine for one in node.maps) > MANY_MAPPED:
+        return network
+    try:
+        chain = as_chain(network)
+    except UnsupportedOperator:
+        return network
+    return chain if chain.relus <= 2 * network.neurons else network
+
+
 def verify(
     network: Network | Graph,
     prop: Property,
@@ -110,6 +129,7 @@ def verify(
     often the falsifier starts per disjunct; 0 switches it off. `backend`, `initial`, `refine` and `per_round` are for
     the loop, `threads` (default: all cores) is for the native engine."""
     deadline = Deadline.after(timeout)
+    network = _form(network, engine)
     choice = choose(network, prop, engine)
     parts(prop)  # refuses boxes without ends
     threads = threads or os.cpu_count() or 1
@@ -117,7 +137,7 @@ def verify(
 
     def loop(remaining: Sequence[Part] | None = None, restarts: int = restarts) -> Verdict:
         return cegar.verify(
-            chain_of(network),
+            as_chain(network),
             prop,
             timeout=deadline.left,
             backend=backend,

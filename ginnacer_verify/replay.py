@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ginnacer_verify.box import Box
 from ginnacer_verify.emit.onnx import network_model
 from ginnacer_verify.errors import PropertyError, WitnessError
-from ginnacer_verify.graph.chain import chain_of, graph_of
+from ginnacer_verify.graph.chain import as_chain, graph_of
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.network import Array, Network, read_only
 from ginnacer_verify.properties.property import Disjunct, Property
@@ -70,7 +70,7 @@ class Judge:
     @cached_property
     def network(self) -> Network:
         """The network as a chain of affine layers and ReLUs, for those who need one."""
-        return chain_of(self._given)
+        return as_chain(self._given)
 
     def __call__(self, x: ArrayLike) -> Judgement:
         """Judge a witness as it stands."""

@@ -33,8 +33,11 @@ class Graph:
             names.append(f"c{len(self.constants)}")
             self.constants.append(numpy_helper.from_array(np.asarray(value), names[-1]))
         output = f"v{len(self.nodes)}"
+        others = [f"{output}.{number}" for number in range(1, attributes.pop("results", 1))]
         inputs = [self.last, *names] if first else names
-        self.nodes.append(helper.make_node(operator, inputs, [output], name=f"node{len(self.nodes)}", **attributes))
+        self.nodes.append(
+            helper.make_node(operator, inputs, [output, *others], name=f"node{len(self.nodes)}", **attributes)
+        )
         self.last = output
         return output
 

@@ -17,7 +17,7 @@ from ginnacer_verify.commands.margins import parse_distances, surface
 from ginnacer_verify.emit.npz import load_abstraction
 from ginnacer_verify.emit.onnx import network_model
 from ginnacer_verify.errors import AbstractionError, InputError
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
@@ -58,7 +58,7 @@ def test_abstract_writes_what_it_says(files: Path, capsys: pytest.CaptureFixture
     saved = load_abstraction(files / "out" / "abstract.npz")
     assert list(saved.relus_per_layer) == counts["abstract"]
     np.testing.assert_allclose(saved.centroid, [0.0, 0.0, -0.25])
-    emitted, prop = load(files / "out" / "abstract.onnx"), read_vnnlib(files / "out" / "abstract.vnnlib")
+    emitted, prop = load_chain(files / "out" / "abstract.onnx"), read_vnnlib(files / "out" / "abstract.vnnlib")
     assert (emitted.outputs, prop.outputs, prop.inputs) == (4, 4, 3)
     x = np.array([0.3, -0.4, 0.1])
     np.testing.assert_allclose(emitted(x), np.concatenate(saved(x)), atol=1e-4)

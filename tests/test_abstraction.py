@@ -18,7 +18,7 @@ from ginnacer_verify.abstract_layer import AbstractLayer
 from ginnacer_verify.abstraction import Abstraction, abstract
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError, NetworkError
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Array, Network, dense
 from ginnacer_verify.partition import Partition
 from ginnacer_verify.properties.vnnlib import read_vnnlib
@@ -171,14 +171,14 @@ def test_algorithm_execute(network: Network, data: st.DataObject, seed: int) -> 
 
 
 def acas() -> tuple[Network, Array]:
-    network = load(benchmark("acasxu", "ACASXU_run2a_1_1_batch_2000.onnx"))
+    network = load_chain(benchmark("acasxu", "ACASXU_run2a_1_1_batch_2000.onnx"))
     (box,) = read_vnnlib(benchmark("acasxu", "prop_1.vnnlib")).boxes
     return network, box.middle
 
 
 def mnist() -> tuple[Network, Array]:
     (box,) = read_vnnlib(benchmark("mnistfc", "prop_0_0.03.vnnlib")).boxes
-    return load(benchmark("mnistfc", "mnist-net_256x6.onnx")), box.middle
+    return load_chain(benchmark("mnistfc", "mnist-net_256x6.onnx")), box.middle
 
 
 def test_acas_xu_counts() -> None:

@@ -13,7 +13,7 @@ from ginnacer_verify.backend import missing
 from ginnacer_verify.box import Box
 from ginnacer_verify.cegar import Round, verify
 from ginnacer_verify.errors import InputError, NetworkError, PropertyError, UnsupportedProperty
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
 from ginnacer_verify.properties.vnnlib import read_vnnlib
@@ -179,7 +179,7 @@ def test_a_deadline_that_is_no_number_is_refused() -> None:
 @pytest.mark.parametrize("backend", ["highs", "milp", "marabou"])
 def test_the_deadline_is_kept(backend: str) -> None:
     pytest.importorskip("maraboupy" if backend == "marabou" else "highspy")
-    network = load(benchmark("mnistfc", "mnist-net_256x4.onnx"))
+    network = load_chain(benchmark("mnistfc", "mnist-net_256x4.onnx"))
     prop = read_vnnlib(benchmark("mnistfc", "prop_1_0.05.vnnlib"))
     start = time.monotonic()
     verdict = verify(network, prop, backend=backend, timeout=2.0, restarts=0)
@@ -192,7 +192,7 @@ def test_the_deadline_is_kept_on_large_queries(backend: str, initial: str) -> No
     """1400 unstable ReLUs: HiGHS's presolve, auto_LiRPA's bounds and the paper's partition each take far longer."""
     if absent := missing(backend):
         pytest.skip(f"{backend} needs {', '.join(absent)}")
-    network = load(benchmark("mnistfc", "mnist-net_256x6.onnx"))
+    network = load_chain(benchmark("mnistfc", "mnist-net_256x6.onnx"))
     prop = read_vnnlib(benchmark("mnistfc", "prop_1_0.05.vnnlib"))
     start = time.monotonic()
     verdict = verify(network, prop, backend=backend, initial=initial, timeout=2.0, restarts=0)

@@ -24,7 +24,7 @@ from ginnacer_verify.emit.rounding import DOWN, UP, bound_rows, rounded
 from ginnacer_verify.emit.vnnlib import abstract_property
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.icf import Anchor
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Array, Layer, Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
@@ -170,7 +170,7 @@ CASES = {
 
 def case(name: str) -> tuple[Abstraction, float]:
     net, prop, tolerance = CASES[name]
-    network = load(benchmark(net))
+    network = load_chain(benchmark(net))
     if prop is None:
         return abstract(network, np.load(benchmark("toyadmos", "inputs.npy"))[0]), tolerance
     return abstract(network, read_vnnlib(benchmark(prop)).boxes[0].middle), tolerance

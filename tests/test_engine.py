@@ -13,7 +13,7 @@ from ginnacer_verify.engine import native as engine
 from ginnacer_verify.engine.native import NativeRun
 from ginnacer_verify.engine.problem import Folding, Problem, problem
 from ginnacer_verify.engine.search import Boxes, Memory, Search, record_of
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.native import OPEN, PROVED, Record, call
 from ginnacer_verify.network import Array, Network
 from ginnacer_verify.properties.property import Disjunct, Property
@@ -240,7 +240,7 @@ def test_progress_counts_the_most_unstable_box() -> None:
 
 
 def test_threads_do_not_change_the_verdict_or_the_boxes() -> None:
-    network = load(benchmark("acasxu", "ACASXU_run2a_1_1_batch_2000.onnx"))
+    network = load_chain(benchmark("acasxu", "ACASXU_run2a_1_1_batch_2000.onnx"))
     prop = read_vnnlib(benchmark("acasxu", "prop_4.vnnlib"))
     counts = []
     for threads in (1, 2):
@@ -261,4 +261,4 @@ def test_an_expired_deadline_is_a_reason() -> None:
 )
 def test_acas_samples(network: str, prop: int, expected: str) -> None:
     file = benchmark("acasxu", f"ACASXU_run2a_{network}_batch_2000.onnx")
-    assert native(load(file), read_vnnlib(benchmark("acasxu", f"prop_{prop}.vnnlib")), threads=2) == expected
+    assert native(load_chain(file), read_vnnlib(benchmark("acasxu", f"prop_{prop}.vnnlib")), threads=2) == expected

@@ -15,20 +15,42 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from benchmarks import benchmark
+from ginnacer_verify.box import Box
 from ginnacer_verify.errors import GinnacerError, NetworkError, UnsupportedOperator
-from ginnacer_verify.loading import agree, load, operators, parse_onnx
-from ginnacer_verify.loading import graph as graph_module
+from ginnacer_verify.graph.chain import chain_of, graph_of
+from ginnacer_verify.graph.function import Relu
+from ginnacer_verify.graph.graph import Graph as Network
+from ginnacer_verify.graph.linear import Dense
+from ginnacer_verify.loading import agree, load, load_chain, operators, parse_onnx
 from ginnacer_verify.loading.agree import relative_error
-from ginnacer_verify.loading.graph import operator_uses, parse_model
-from ginnacer_verify.network import Network
+from ginnacer_verify.loading.node import Node
+from ginnacer_verify.loading.onnx import operator_uses, parse_model, read_graph
+from ginnacer_verify.loading.operators.linear import gemm
+from ginnacer_verify.loading.operators.shape import identity
 from ginnacer_verify.runtime import Runtime
+
+
+def _evaluate(network: Network, points: NDArray[Any]) -> NDArray[np.float64]:
+    with np.errstate(all="ignore"):
+        return network.evaluate(points.astype(np.float64))
 
 
 def agrees(network: Network, seed: int = 7) -> bool:
     """Whether onnxruntime gives the same outputs at points that the loader did not try."""
     points = np.random.default_rng(seed).normal(scale=3, size=(50, network.inputs)).astype(network.dtype)
     runtime = Runtime(network.model)
-    return relative_error(network(points), np.array([runtime(point) for point in points])) < 1e-4
+    return relative_error(_evaluate(network, points), np.array([runtime(point) for point in points])) < 1e-4
+
+
+def assert_chain_agrees(graph: Network) -> None:
+    """A chain of ReLU layers, where there is one, gives the same as the graph."""
+    try:
+        network = chain_of(graph)
+    except UnsupportedOperator:
+        return
+    points = np.random.default_rng(8).normal(scale=3, size=(20, graph.inputs))
+    np.testing.assert_allclose(list(network.through(points))[-1], graph.evaluate(points), rtol=1e-9, atol=1e-9)
+    assert (network.input_shape, network.output_shape) == (graph.input_shape, graph.output_shape)
 
 
 # --- operators -------------------------------------------------------------------------------------------------------
@@ -63,6 +85,10 @@ def last(graph: Graph) -> str:
 
 def ints(*values: int) -> NDArray[np.int64]:
     return np.array(values, dtype=np.int64)
+
+
+def ones(*shape: int) -> NDArray[np.float32]:
+    return np.ones(shape, "f4")
 
 
 CASES: dict[str, Callable[[], bytes]] = {
@@ -140,6 +166,83 @@ CASES: dict[str, Callable[[], bytes]] = {
     ),
     "max of three": case(FLAT, ("Max", weight(6), weight(6)), ("MatMul", weight(6, 2))),
     "max and min with a constant": case(FLAT, ("Max", weight(6)), ("Min", weight(1, 6)), ("MatMul", weight(6, 2))),
+    "gemm with several rows and transA": case((4, 3), ("Gemm", weight(4, 5), weight(3, 5), {"transA": 1})),
+    "gemm with a constant on the left": case((4, 3), ("Gemm", weight(2, 4), last, {"first": False})),
+    "gemm with a computed bias": case((1, 6), ("Gemm", weight(6, 6), "input", {"beta": 0.5})),
+    "matmul with a batch of matrices": case((2, 3, 4), ("MatMul", weight(2, 4, 5))),
+    "matmul with a constant left of a batch": case((2, 3, 4), ("MatMul", weight(5, 3), last, {"first": False})),
+    "matmul of two computed tensors": case((2, 3, 3), ("Relu",), ("MatMul", "input")),
+    "product": case(FLAT, ("Relu",), ("Mul", "input")),
+    "square": case(FLAT, ("Mul", last)),
+    "powers": case(FLAT, ("Pow", np.float32(2)), ("Add", ones(1)), ("Pow", np.float32(0.5)), ("Pow", np.float32(3))),
+    "div of two values": case(FLAT, ("Abs",), ("Add", ones(6)), ("Div", "input", last, {"first": False})),
+    "div of a constant": case(FLAT, ("Abs",), ("Add", ones(6)), ("Div", ones(6), last, {"first": False})),
+    "reciprocal": case(FLAT, ("Abs",), ("Add", ones(6)), ("Reciprocal",)),
+    "sum and mean": case(FLAT, ("Sum", "input", weight(6)), ("Mean", "input", "v0")),
+    "slice backwards": case((1, 3, 8), ("Slice", ints(7), ints(-9), ints(2), ints(-2)), ("Relu",)),
+    "concat with constants": case((1, 3, 4), ("Concat", weight(1, 2, 4), "input", {"axis": 1})),
+    "gather elements": case((3, 4), ("GatherElements", np.array([[0, 3], [2, 1]]), {"axis": 1})),
+    "gather nd": case((3, 4), ("GatherND", np.array([[0, 3], [2, 1], [2, 2]]))),
+    "split": case((1, 6), ("Split", ints(2, 4), {"axis": 1, "results": 2}), ("Relu",)),
+    "expand and tile": case((1, 3, 1), ("Expand", ints(2, 1, 4)), ("Tile", ints(1, 2, 1)), ("Relu",)),
+    "where": case((1, 6), ("Where", np.arange(6) % 2 == 0, last, weight(1, 6), {"first": False})),
+    "pad": case((1, 3, 4), ("Pad", ints(0, 1, 2, 0, 0, -1), np.float32(2.5))),
+    "pad with zeros": case((1, 3, 4), ("Pad", ints(0, 1, 2, 0, 0, 1)), ("Relu",), ("MatMul", weight(7, 2))),
+    "pad by reflection": case((1, 3, 4), ("Pad", ints(0, 1, 2, 0, 0, 1), {"mode": "reflect"})),
+    "pad with the edge": case((1, 3, 4), ("Pad", ints(0, 1, 2, 0, 0, 1), {"mode": "edge"})),
+    "depth to space": case((1, 8, 2, 3), ("DepthToSpace", {"blocksize": 2}), ("SpaceToDepth", {"blocksize": 2})),
+    "depth to space by columns": case((1, 8, 2, 3), ("DepthToSpace", {"blocksize": 2, "mode": "CRD"})),
+    "conv 3-D": case((1, 2, 4, 5, 3), ("Conv", weight(3, 2, 2, 3, 2), weight(3), {"pads": [1, 0, 0, 0, 1, 1]})),
+    "conv of a batch": case((2, 4, 9), ("Conv", weight(3, 4, 3), weight(3))),
+    "transposed conv": case(
+        SHAPE_2D, ("ConvTranspose", weight(4, 3, 3, 2), weight(3), {"strides": [2, 3], "pads": [1, 0, 0, 1]})
+    ),
+    "transposed conv with groups": case(
+        SHAPE_2D,
+        ("ConvTranspose", weight(4, 3, 3, 2), {"group": 2, "strides": [2, 2], "output_padding": [1, 0]}),
+        ("Relu",),
+    ),
+    "transposed conv with an output shape": case(
+        SHAPE_2D, ("ConvTranspose", weight(4, 2, 3, 3), {"strides": [2, 2], "output_shape": [14, 12]})
+    ),
+    "transposed conv, dilated": case(SHAPE_1D, ("ConvTranspose", weight(4, 2, 3), {"dilations": [2]})),
+    "upsample": case(SHAPE_2D, ("Upsample", np.array([1, 1, 2, 3], "f4")), opset=9),
+    "upsample, linear": case(SHAPE_2D, ("Upsample", np.array([1, 1, 2, 2], "f4"), {"mode": "linear"}), opset=9),
+    **{
+        f"resize {mode} {coordinates} {rounding}": case(
+            SHAPE_2D,
+            (
+                "Resize",
+                "",
+                np.array([1, 1, 2, 1.5], "f4"),
+                {
+                    "mode": mode,
+                    "coordinate_transformation_mode": coordinates,
+                    **({"nearest_mode": rounding} if rounding else {}),
+                },
+            ),
+        )
+        for mode, rounding in [("linear", ""), ("nearest", "floor"), ("nearest", "round_prefer_ceil"), ("nearest", "")]
+        for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+    },
+    "resize to sizes": case(SHAPE_2D, ("Resize", "", "", ints(1, 4, 5, 9), {"mode": "linear"})),
+    "reduce": case((2, 3, 4), ("ReduceSum", ints(1)), ("ReduceMean", {"axes": [0], "keepdims": 0})),
+    "reduce max and min": case((2, 3, 4), ("ReduceMax", {"axes": [-1]}), ("ReduceMin", {"axes": [0], "keepdims": 0})),
+    "reduce sum of squares": case((2, 3, 4), ("ReduceSumSquare", {"axes": [2]})),
+    "global max pool": case((1, 2, 3, 2), ("GlobalMaxPool",)),
+    "softmax": case((2, 3, 4), ("Softmax", {"axis": 1})),
+    "softmax, old": case((2, 3, 4), ("Softmax", {"axis": 1}), opset=11),
+    "log softmax": case((2, 5), ("LogSoftmax",)),
+    "softmax of one value": case((2, 1), ("Softmax",), ("Add", "input")),
+    "prelu": case((1, 3, 4), ("PRelu", weight(3, 1))),
+    "prelu with one slope": case((1, 3, 4), ("PRelu", weight(1))),
+    "hard sigmoid": case(FLAT, ("HardSigmoid",)),
+    "max and min of computed values": case(FLAT, ("Relu",), ("Max", "input", "v0"), ("Min", "v1")),
+    "functions": case(FLAT, ("Sigmoid",), ("Tanh",), ("Exp",), ("Log",), ("Softplus",), ("Elu", {"alpha": 0.5})),
+    "waves": case(FLAT, ("Sin",), ("Cos",), ("Erf",), ("Abs",), ("Sqrt",)),
+    "steps": case(FLAT, ("Mul", np.float32(0.1)), ("Floor",), ("Sign",)),
+    "hard swish": case(FLAT, ("HardSwish",), opset=14),
+    "gelu": case(FLAT, ("Gelu",), ("Gelu", {"approximate": "tanh"}), opset=20),
 }
 
 
@@ -154,6 +257,7 @@ def runtime_shape(network: Network) -> tuple[int, ...]:
 def test_operator_agrees_with_onnxruntime(name: str) -> None:
     network = parse_onnx(CASES[name]())
     assert agrees(network)
+    assert_chain_agrees(network)
     assert network.output_shape == runtime_shape(network)
 
 
@@ -173,8 +277,8 @@ def test_bounds_of_clip_hold_far_from_every_random_point() -> None:
 def test_every_operator_of_the_tables_is_tried() -> None:
     texts = [*CASES.values(), dense, convolutional, residual, two_sided]
     used = {use.operator for build in texts for use in operator_uses(parse_model(build()))}
-    assert set(operators.AFFINE) | set(operators.REWRITTEN) <= used
-    assert {use.status for build in texts for use in operator_uses(parse_model(build()))} == {"supported", "rewritten"}
+    assert set(operators.OPERATORS) <= used
+    assert {use.status for build in texts for use in operator_uses(parse_model(build()))} == {"supported"}
 
 
 def residual() -> bytes:
@@ -223,6 +327,7 @@ def shaped() -> bytes:
 def test_graphs_agree_with_onnxruntime(build: Callable[[], bytes]) -> None:
     network = parse_onnx(build())
     assert agrees(network)
+    assert_chain_agrees(network)
     assert network.output_shape == runtime_shape(network)
 
 
@@ -245,7 +350,7 @@ def test_the_output_need_not_be_the_last_node() -> None:
     network = parse_onnx(
         edited(lambda graph: graph.node.append(helper.make_node("Relu", [graph.output[0].name], ["x"])))
     )
-    assert network.relus_per_layer == (6, 6)
+    assert chain_of(network).relus_per_layer == (6, 6)
     assert agrees(network)
 
 
@@ -256,7 +361,7 @@ def test_a_skipped_relu_output_costs_one_relu_a_value() -> None:
     graph.add("MatMul", graph.weight(5, 5))
     graph.add("Relu")
     graph.add("Add", skip)
-    assert parse_onnx(graph.model()).relus_per_layer == (5, 10)
+    assert chain_of(parse_onnx(graph.model())).relus_per_layer == (5, 10)
 
 
 def test_a_skipped_signed_value_costs_two_relus_a_value() -> None:
@@ -266,7 +371,7 @@ def test_a_skipped_signed_value_costs_two_relus_a_value() -> None:
     graph.add("Add", skip)
     graph.add("Add", skip)
     network = parse_onnx(graph.model())
-    assert network.relus_per_layer == (3 + 6,)
+    assert chain_of(network).relus_per_layer == (3 + 6,)
     assert agrees(network)
 
 
@@ -275,7 +380,7 @@ def test_consecutive_affine_maps_are_composed() -> None:
     for _ in range(3):
         graph.add("MatMul", graph.weight(4, 4))
         graph.add("Add", graph.weight(4))
-    assert parse_onnx(graph.model()).relus_per_layer == ()
+    assert chain_of(parse_onnx(graph.model())).relus_per_layer == ()
 
 
 def test_double_networks_and_open_batches() -> None:
@@ -286,6 +391,125 @@ def test_double_networks_and_open_batches() -> None:
     assert network.dtype == np.float64
     assert network.input_shape == (1, 3)
     assert agrees(network)
+
+
+def test_several_inputs_and_outputs_follow_each_other() -> None:
+    """In the order of the file, in the flat vectors of both sides."""
+
+    def add_one_of_each(graph: onnx.GraphProto) -> None:
+        graph.input.append(float_input("other", ["N", 2]))
+        graph.node.append(helper.make_node("Relu", ["other"], ["bent"]))
+        graph.output.append(float_input("bent", [1, 2]))
+        graph.output.append(float_input("v1", [1, 6]))
+
+    network = parse_onnx(edited(add_one_of_each))
+    assert [tensor.shape for tensor in network.x] == [(1, 3), (1, 2)]
+    assert [tensor.name for tensor in network.y] == ["v5", "bent", "v1"]
+    assert network([0, 0, 0, -1, 5])[2:4].tolist() == [0, 5]
+    assert agrees(network)
+    assert_chain_agrees(network)
+
+
+def test_half_precision_inputs_are_read() -> None:
+    graph = Graph([1, 3], dtype="f2")
+    graph.add("MatMul", graph.weight(3, 4))
+    assert read_graph(parse_model(graph.model())).dtype == np.float16
+
+
+def test_omitted_attributes_are_float32_numbers() -> None:
+    graph = Graph([1, 1])
+    graph.add("LeakyRelu")
+    assert parse_onnx(graph.model())([-1.0]) == [-float(np.float32(0.01))]
+    graph = Graph([1, 1])
+    graph.add("BatchNormalization", ones(1), np.zeros(1, "f4"), np.zeros(1, "f4"), np.zeros(1, "f4"))
+    assert parse_onnx(graph.model())([1.0]) == [1 / np.sqrt(float(np.float32(1e-5)))]
+
+
+def test_huge_bounds_of_clip_hold_in_double() -> None:
+    graph = Graph([1, 2], dtype="f8")
+    graph.add("Clip", np.array(-1e300), np.array(1e39))
+    network = parse_onnx(graph.model())
+    assert network([1e40, -2e300]).tolist() == [1e39, -1e300]
+    with pytest.raises(UnsupportedOperator, match="too large to write it with ReLUs"):
+        chain_of(network)
+
+
+def test_constant_nodes_that_are_random_are_not_folded() -> None:
+    graph = Graph(FLAT)
+    graph.add("RandomNormal", first=False, shape=[1, 6])
+    graph.add("Add", "input")
+    with pytest.raises(UnsupportedOperator, match="its values are random"):
+        parse_onnx(graph.model())
+
+
+def test_functions_of_the_model_are_inlined() -> None:
+    model = onnx.load_model_from_string(dense())
+    body = [helper.make_node("Relu", ["x"], ["y"])]
+    made = helper.make_function("own", "Bend", ["x"], ["y"], body, [helper.make_opsetid("", 13)])
+    model.functions.append(made)
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    model.graph.node[1].op_type, model.graph.node[1].domain = "Bend", "own"
+    network = parse_onnx(model.SerializeToString())
+    assert network.relus == 12
+    assert agrees(network)
+
+
+def test_moves_cost_no_node() -> None:
+    graph = Graph([1, 3, 4])
+    graph.add("Transpose", perm=[0, 2, 1])
+    graph.add("Relu")
+    graph.add("Reshape", ints(2, 6))
+    graph.add("Mul", graph.weight(2, 6))
+    graph.add("Add", graph.weight(6))
+    assert [type(node).__name__ for node in parse_onnx(graph.model()).nodes] == ["Input", "Apply", "Affine", "Affine"]
+
+
+def test_a_gate_far_from_the_unit_cube_is_seen_in_the_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gated() -> bytes:
+        graph = Graph([1, 1])
+        graph.add("Sub", np.full(1, 150, "f4"))
+        graph.add("Relu")
+        return graph.model()
+
+    right = parse_onnx(gated())
+    agree.check_agreement(right, Box(np.array([100.0]), np.array([200.0])))
+    monkeypatch.setitem(
+        operators.HANDLERS, "Relu", lambda node: node.make.scaled(node.make.applied(Relu(), node.tensor()), 0.5)
+    )
+    wrong = parse_onnx(gated())
+    with pytest.raises(NetworkError, match="differs from onnxruntime"):
+        agree.check_agreement(wrong, Box(np.array([100.0]), np.array([200.0])))
+
+
+def test_graph_of_and_chain_of_are_inverse() -> None:
+    network = chain_of(parse_onnx(dense()))
+    again = chain_of(graph_of(network))
+    for one, other in zip(network.layers, again.layers, strict=True):
+        assert (one.weight == other.weight).all()
+        assert (one.bias == other.bias).all()
+    assert again.model == network.model
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "cersyve/onnx/pendulum_finetune_inv.onnx.gz",
+        "cgan_2023/onnx/cGAN_imgSz32_nCh_3_nonlinear_activations.onnx.gz",
+        "cgan_2023/onnx/cGAN_imgSz32_nCh_3_upsample.onnx.gz",
+        "cifar10_resnet_2021/onnx/resnet_4b.onnx.gz",
+        "lsnc_relu/onnx/relu_quadrotor2d_state.onnx.gz",
+        "ml4acopf_2024/onnx/14_ieee_ml4acopf.onnx.gz",
+        "nn4sys/onnx/mscn_128d_dual.onnx.gz",
+        "nn4sys/onnx/pensieve_small_parallel.onnx.gz",
+        "tllverifybench_2023/onnx/tllBench_n=2_N=M=16_m=1_instance_1_0.onnx.gz",
+        "traffic_signs_recognition_2023/onnx/3_30_30_QConv_16_3_QConv_32_2_Dense_43_ep_30.onnx.gz",
+        "verivital_2021/Convnet_maxpool.onnx.gz",
+        "vit_2023/onnx/pgd_2_3_16.onnx.gz",
+        "yolo_2023/onnx/TinyYOLO.onnx.gz",
+    ],
+)
+def test_competition_networks_are_read(file: str) -> None:
+    load(benchmark(file))
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -299,29 +523,25 @@ def refused(build: Callable[[Graph], object], shape: tuple[int, ...] = FLAT) -> 
     return problem.value
 
 
-def ones(*shape: int) -> NDArray[np.float32]:
-    return np.ones(shape, "f4")
-
-
 @pytest.mark.parametrize(
     ("operator", "shape", "values", "attributes"),
     [
-        ("Sigmoid", FLAT, (), {}),
-        ("Mul", FLAT, ("input",), {}),
-        ("MatMul", (6, 6), ("input",), {}),
+        ("ArgMax", FLAT, (), {}),
+        ("RandomNormalLike", FLAT, (), {}),
+        ("If", FLAT, (), {}),
+        ("Pow", FLAT, (np.arange(6, dtype="f4"),), {}),
         ("MatMul", FLAT, (ones(5, 2),), {}),
-        ("MatMul", (4, 4, 3), (ones(2, 4), "input"), {"first": False}),
-        ("Gemm", FLAT, (ones(1, 5),), {"transA": 1}),
-        ("Gemm", (6, 6), (ones(6, 5),), {}),
         ("Gemm", FLAT, (ones(6),), {"transB": 1}),
         ("Div", FLAT, (np.arange(6, dtype="f4"),), {}),
         ("Clip", FLAT, (np.float32(1), np.float32(0)), {}),
         ("Cast", FLAT, (), {"to": 7}),
         ("Dropout", FLAT, (np.float32(0.5), np.array(True)), {}),
         ("BatchNormalization", SHAPE_1D, (ones(4),) * 4, {"training_mode": 1}),
-        ("Slice", FLAT, (ints(5), ints(0), ints(1), ints(-1)), {}),
-        ("Concat", FLAT, (ones(1, 6),), {"axis": 1}),
-        ("Conv", (2, 4, 9), (ones(2, 4, 3),), {}),
+        ("MaxPool", SHAPE_1D, (), {"kernel_shape": [2], "dilations": [2], "auto_pad": "SAME_UPPER"}),
+        ("AveragePool", SHAPE_1D, (), {"kernel_shape": [2], "dilations": [2], "auto_pad": "SAME_LOWER"}),
+        ("BatchNormalization", SHAPE_1D, (ones(4),) * 4, {"spatial": 0}),
+        ("Resize", SHAPE_2D, ("", np.array([1, 1, 2, 2], "f4")), {"mode": "cubic"}),
+        ("Pad", FLAT, (ints(0, 1, 0, 1),), {"mode": "strange"}),
         ("MaxPool", SHAPE_1D, (), {"kernel_shape": [2], "pads": [2, 0]}),
         ("Shape", FLAT, (), {"start": 1}),
     ],
@@ -381,15 +601,10 @@ def weigh_sparsely(graph: onnx.GraphProto) -> None:
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
-        (
-            lambda graph: graph.input.append(float_input("other", [1])),
-            "has 2 inputs; we read networks with exactly one",
-        ),
-        (lambda graph: graph.output.append(float_input("v1", [1, 6])), "has 2 outputs"),
         (lambda graph: graph.output[0].CopyFrom(float_input("c0", [6, 3])), "does not depend on its input"),
         (replace_input("N", "M"), "more open than the batch"),
         (replace_input(1, 0), "more open than the batch"),
-        (replace_input(1, 3, kind=10), "neither float nor double"),
+        (replace_input(1, 3, kind=7), "not floating-point"),
         (replace_input(1, 2**40), "larger than we handle"),
         (weigh_sparsely, "sparse initializers"),
         (leave_out_the_output, r"node 'node1' \(Relu\) .* no output"),
@@ -408,9 +623,7 @@ def test_what_onnxruntime_cannot_read_is_refused() -> None:
         parse_onnx(graph.model(opset=99))
 
 
-def test_the_oracle_takes_one_floating_point_input() -> None:
-    with pytest.raises(NetworkError, match="2 inputs"):
-        Runtime(edited(lambda graph: graph.input.append(float_input("other", [1]))))
+def test_the_oracle_takes_floating_point_inputs() -> None:
     graph = Graph([1, 3], dtype="i8")
     graph.add("Identity")
     with pytest.raises(NetworkError, match=r"tensor\(int64\); we read floating-point inputs"):
@@ -427,14 +640,15 @@ def test_outputs_beside_the_first_are_refused() -> None:
     def ask_for_indices(graph: onnx.GraphProto) -> None:
         (pool,) = (node for node in graph.node if node.op_type == "MaxPool")
         pool.output.append("indices")
+        graph.output.append(helper.make_tensor_value_info("indices", 7, None))
 
-    with pytest.raises(UnsupportedOperator, match=r"operator MaxPool .* indices"):
+    with pytest.raises(NetworkError, match=r"an output that no node gives"):
         parse_onnx(edited(ask_for_indices, convolutional))
 
 
 def test_no_operator_is_silently_skipped() -> None:
     """Every operator of ONNX that we have no rule for is refused by name, wherever it stands."""
-    known = {*operators.AFFINE, *operators.REWRITTEN, *operators.CONSTANT}
+    known = {*operators.OPERATORS, *operators.CONSTANT}
     names = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""} - known
     assert len(names) > 100
     for name in names:
@@ -448,10 +662,10 @@ def test_no_operator_is_silently_skipped() -> None:
 
 def test_unsupported_operator_names_the_file(tmp_path: Path) -> None:
     graph = Graph(FLAT)
-    graph.add("Tanh")
+    graph.add("Hardmax")
     file = tmp_path / "net.onnx"
     file.write_bytes(graph.model())
-    with pytest.raises(UnsupportedOperator, match=r"net\.onnx: operator Tanh \(node 'node0'\)"):
+    with pytest.raises(UnsupportedOperator, match=r"net\.onnx: operator Hardmax \(node 'node0'\)"):
         load(file)
 
 
@@ -497,7 +711,7 @@ def test_compressed_networks_are_read(tmp_path: Path) -> None:
     for name in ("net.onnx.gz", "net.onnx"):
         file = tmp_path / name
         file.write_bytes(gzip.compress(dense()))
-        assert load(file).relus_per_layer == (6, 6)
+        assert load_chain(file).relus_per_layer == (6, 6)
 
 
 def test_weights_in_a_file_beside_the_network_are_read(tmp_path: Path) -> None:
@@ -512,16 +726,16 @@ def test_weights_in_a_file_beside_the_network_are_read(tmp_path: Path) -> None:
 # --- the check against onnxruntime (FIELD: a bias dropped, an operator skipped, a matrix transposed) ------------------
 
 
-def drop_bias(node: operators.Node) -> Any:
+def drop_bias(node: Node) -> Any:
     return node.tensor()
 
 
-def transposed(node: operators.Node) -> Any:
-    return node.tensor().mapped(node.numbers(1), (1, 6))
+def transposed(node: Node) -> Any:
+    return node.make.mapped(node.tensor(), Dense(node.numbers(1)), (1, 6))
 
 
-def a_little_off(node: operators.Node) -> Any:
-    return operators.gemm(node).scaled(1.0005)
+def a_little_off(node: Node) -> Any:
+    return node.make.scaled(gemm(node), 1.0005)
 
 
 @pytest.mark.parametrize(
@@ -529,24 +743,24 @@ def a_little_off(node: operators.Node) -> Any:
     [("Add", drop_bias), ("MatMul", transposed), ("Relu", drop_bias), ("Gemm", a_little_off)],
 )
 def test_a_fault_in_the_reader_is_caught(monkeypatch: pytest.MonkeyPatch, operator: str, fault: Any) -> None:
-    monkeypatch.setitem(graph_module.HANDLERS, operator, fault)
+    monkeypatch.setitem(operators.HANDLERS, operator, fault)
     with pytest.raises(NetworkError, match="differs from onnxruntime"):
         parse_onnx(dense())
 
 
 @pytest.mark.parametrize(
     ("operator", "values", "fault"),
-    [("Relu", (), operators.identity), ("Clip", (np.float32(-12), np.float32(12)), operators.identity)],
+    [("Relu", (), identity), ("Clip", (np.float32(-12), np.float32(12)), identity)],
 )
 def test_a_fault_at_negative_or_few_inputs_is_caught(
     monkeypatch: pytest.MonkeyPatch, operator: str, values: tuple[Any, ...], fault: Any
 ) -> None:
-    monkeypatch.setitem(graph_module.HANDLERS, operator, fault)
+    monkeypatch.setitem(operators.HANDLERS, operator, fault)
     assert "differs from onnxruntime" in str(refused(lambda graph: graph.add(operator, *values)))
 
 
 def test_a_lost_output_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(graph_module.HANDLERS, "Relu", lambda node: node.tensor().taken(np.array([[0]])))
+    monkeypatch.setitem(operators.HANDLERS, "Relu", lambda node: node.tensor().moved(np.array([[0]])))
     assert "onnxruntime gives 6 outputs where we read 1" in str(refused(lambda graph: graph.add("Relu")))
 
 
@@ -636,7 +850,7 @@ def mutate_graph(graph: onnx.GraphProto, random: np.random.Generator) -> None:
     ]
     match random.integers(10):
         case 0:
-            node.op_type = str(random.choice([*operators.AFFINE, *operators.REWRITTEN]))
+            node.op_type = str(random.choice(list(operators.OPERATORS)))
         case 1 | 2 if node.attribute:
             mutate_attribute(node.attribute[random.integers(len(node.attribute))], random)
         case 3 if node.input:
@@ -699,7 +913,7 @@ def mutate_constant(tensor: onnx.TensorProto, random: np.random.Generator) -> No
     ],
 )
 def test_benchmark_networks(file: str, relus: list[int]) -> None:
-    assert list(load(benchmark(file)).relus_per_layer) == relus
+    assert list(load_chain(benchmark(file)).relus_per_layer) == relus
 
 
 def test_all_acas_networks_load() -> None:

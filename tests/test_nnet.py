@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import benchmark
 from ginnacer_verify.errors import NetworkError
-from ginnacer_verify.loading import load, operators_of
+from ginnacer_verify.loading import load_chain, operators_of
 from ginnacer_verify.network import Network, dense
 
 
@@ -26,10 +26,10 @@ def nnet_text(network: Network) -> str:
 
 
 def test_round_trip_of_an_acas_network(tmp_path: Path) -> None:
-    original = load(benchmark("acasxu", "ACASXU_run2a_2_3_batch_2000.onnx"))
+    original = load_chain(benchmark("acasxu", "ACASXU_run2a_2_3_batch_2000.onnx"))
     file = tmp_path / "acas.nnet"
     file.write_text(nnet_text(original))
-    network = load(file)
+    network = load_chain(file)
     for read, given in zip(network.layers, original.layers, strict=True):  # outputs depend on how BLAS finds its memory
         np.testing.assert_array_equal(dense(read.weight), dense(given.weight))
         np.testing.assert_array_equal(read.bias, given.bias)
@@ -40,7 +40,7 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
     network = Network.from_arrays(([[1, 2], [3, 4], [5, 6]], [1, 2, 3]), ([[1, 2, 3]], [4]))
     file = tmp_path / "small.nnet.gz"
     file.write_bytes(gzip.compress(nnet_text(network).encode()))
-    assert load(file)([1, -1]).tolist() == network([1, -1]).tolist()
+    assert load_chain(file)([1, -1]).tolist() == network([1, -1]).tolist()
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_damaged_files_are_refused(tmp_path: Path, damage: object) -> None:
     file = tmp_path / "small.nnet"
     file.write_text("\n".join(damage(nnet_text(network).splitlines())))  # type: ignore[operator]
     with pytest.raises(NetworkError, match=r"small\.nnet"):
-        load(file)
+        load_chain(file)

@@ -45,7 +45,7 @@ def test_the_wheel_has_the_package_and_nothing_else(tmp_path: Path) -> None:
         "py.typed",
         "adapters/highs.py",
         "properties/vnnlib.py",
-        "loading/graph.py",
+        "loading/onnx.py",
         "bench/page/page.js",
         "bench/sets/acasxu.toml",
     ):

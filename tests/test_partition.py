@@ -13,7 +13,7 @@ from ginnacer_verify import strategies as chosen
 from ginnacer_verify.abstraction import abstract
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.icf import ICF, Anchor, canonical_form
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Layer, dense
 from ginnacer_verify.partition import Partition, is_valid, upper_bound, valid_subsets
 
@@ -184,7 +184,7 @@ def test_partitions_are_well_formed() -> None:
 
 def test_lower_bounds_on_acas_xu() -> None:
     """The paper's open question: in layers 1 and 6 of ACAS Xu 1_1 the limit is the network's, not the strategy's."""
-    network = load(benchmark("acasxu", "ACASXU_run2a_1_1_batch_2000.onnx"))
+    network = load_chain(benchmark("acasxu", "ACASXU_run2a_1_1_batch_2000.onnx"))
     abstraction = abstract(network, np.array([0.639928885, 0.0, 0.0, 0.475, -0.475]), strategy=chosen.best_fit)
     limits = [chosen.lower_bound_on_subsets(layer.icf) for layer in abstraction.layers if hasattr(layer, "icf")]
     found = abstraction.relus_per_layer

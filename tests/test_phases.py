@@ -21,7 +21,7 @@ from ginnacer_verify.engine.phases.run import PhaseRun
 from ginnacer_verify.engine.phases.tighten import Region, tighten
 from ginnacer_verify.engine.phases.trees import Trees, Wanted
 from ginnacer_verify.fold import fold_rows
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Array, Layer, Network
 from ginnacer_verify.parts import Bounded, parts
 from ginnacer_verify.portfolio import verify
@@ -332,14 +332,14 @@ def test_fixed_inputs_and_sparse_layers() -> None:
 def test_mnist_samples(network: str, prop: str, expected: str) -> None:
     """Within a second or two each where one relaxation of the whole network is hopeless."""
     file = benchmark("mnistfc", f"mnist-net_{network}.onnx")
-    verdict = verify(load(file), read_vnnlib(benchmark("mnistfc", f"prop_{prop}.vnnlib")), timeout=120)
+    verdict = verify(load_chain(file), read_vnnlib(benchmark("mnistfc", f"prop_{prop}.vnnlib")), timeout=120)
     assert verdict.word == expected
     assert verdict.statistics.engine == "phases"
 
 
 @pytest.mark.parametrize("prop", ["7_0.03", "14_0.03", "9_0.05"])
 def test_nothing_unsafe_is_proved_without_the_falsifier(prop: str) -> None:
-    network = load(benchmark("mnistfc", "mnist-net_256x2.onnx"))
+    network = load_chain(benchmark("mnistfc", "mnist-net_256x2.onnx"))
     assert phases(network, read_vnnlib(benchmark("mnistfc", f"prop_{prop}.vnnlib")), timeout=3) != "unsat"
 
 

@@ -9,7 +9,7 @@ from cases import BY_HAND, Case, box_of, one_disjunct
 from scipy.sparse import csr_array
 
 from ginnacer_verify.errors import InputError, UnsupportedProperty
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Layer, Network
 from ginnacer_verify.portfolio import choose, verify
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
@@ -40,7 +40,7 @@ def test_a_box_without_ends_is_refused(engine: str) -> None:
 
 @pytest.mark.parametrize(("folder", "onnx", "vnnlib", "expected"), listed("pade", "advisory", "digits"))
 def test_verdicts_on_our_own_instances(folder: str, onnx: str, vnnlib: str, expected: str) -> None:
-    network, prop = load(SETS / folder / onnx), read_vnnlib(SETS / folder / vnnlib)
+    network, prop = load_chain(SETS / folder / onnx), read_vnnlib(SETS / folder / vnnlib)
     verdict = verify(network, prop, timeout=120)
     assert verdict.word == expected
     if isinstance(verdict, Violated):
@@ -50,7 +50,7 @@ def test_verdicts_on_our_own_instances(folder: str, onnx: str, vnnlib: str, expe
 @pytest.mark.parametrize(("folder", "onnx", "vnnlib", "expected"), listed("pade", "advisory"))
 def test_without_the_falsifier_nothing_unsafe_is_proved(folder: str, onnx: str, vnnlib: str, expected: str) -> None:
     if expected == "sat":
-        network, prop = load(SETS / folder / onnx), read_vnnlib(SETS / folder / vnnlib)
+        network, prop = load_chain(SETS / folder / onnx), read_vnnlib(SETS / folder / vnnlib)
         assert verify(network, prop, timeout=20, restarts=0).word != "unsat"
 
 

@@ -11,6 +11,7 @@ from models import Graph
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import PropertyError, WitnessError
+from ginnacer_verify.graph.chain import chain_of
 from ginnacer_verify.loading import parse_onnx
 from ginnacer_verify.network import Network, read_only
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
@@ -134,7 +135,7 @@ def test_linear_input_constraints_are_part_of_the_property() -> None:
 def test_outputs_that_are_no_numbers_prove_nothing() -> None:
     graph = Graph([1, 1])
     graph.add("Mul", np.array([1e30], "f4"))
-    network = parse_onnx(graph.model())
+    network = chain_of(parse_onnx(graph.model()))
     judge = Judge(network, one_input(0, 1e30, 1))
     found = judge([1e20])
     assert isinstance(found, Spurious)

@@ -17,7 +17,7 @@ from benchmarks import benchmark
 from ginnacer_verify.abstraction import abstract
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError, InputError
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Array, Network, dense
 from ginnacer_verify.partition import Partition
 from ginnacer_verify.properties.vnnlib import read_vnnlib
@@ -329,7 +329,7 @@ def test_bad_input_is_explained(number: int) -> None:
 
 
 def _acas() -> Network:
-    return load(benchmark("acasxu", "ACASXU_run2a_1_1_batch_2000.onnx"))
+    return load_chain(benchmark("acasxu", "ACASXU_run2a_1_1_batch_2000.onnx"))
 
 
 def _acas_box(radius: float) -> Box:

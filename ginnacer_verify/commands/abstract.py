@@ -19,7 +19,7 @@ from ginnacer_verify.emit.npz import save
 from ginnacer_verify.emit.vnnlib import abstract_property
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.inputs import Mode
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Array, Network
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
@@ -67,7 +67,7 @@ def add_abstraction_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    network, prop = load(args.network), read_property(args)
+    network, prop = load_chain(args.network), read_property(args)
     start = time.perf_counter()
     abstraction = build(args, network, prop)
     seconds = time.perf_counter() - start

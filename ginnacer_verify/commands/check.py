@@ -6,9 +6,9 @@ from typing import Any
 
 from ginnacer_verify.commands.output import show, table
 from ginnacer_verify.errors import UnsupportedOperator
+from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.loading import load, operators_of
-from ginnacer_verify.loading.graph import OperatorUse
-from ginnacer_verify.network import Network
+from ginnacer_verify.loading.onnx import OperatorUse
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.replay import check_fit
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _network(network: Network) -> dict[str, Any]:
+def _network(network: Graph) -> dict[str, Any]:
     return {
         "inputs": network.inputs,
         "input_shape": list(network.input_shape),
@@ -46,7 +46,7 @@ def _network(network: Network) -> dict[str, Any]:
         "element_type": str(network.dtype),
         "parameters": network.parameters,
         "relus": network.relus,
-        "relus_per_layer": list(network.relus_per_layer),
+        "functions": [{"function": name, "values": size} for name, size in network.functions],
     }
 
 
@@ -73,12 +73,13 @@ def _operator_lines(uses: list[OperatorUse]) -> list[str]:
     return table([("operator", use.operator, f"x{use.count}", use.status) for use in uses])
 
 
-def _lines(network: Network, prop: Property | None) -> list[str]:
+def _lines(network: Graph, prop: Property | None) -> list[str]:
     rows: list[tuple[str, object]] = [
         ("inputs", f"{network.inputs} {list(network.input_shape)} {network.dtype}"),
         ("outputs", f"{network.outputs} {list(network.output_shape)}"),
         ("parameters", network.parameters),
-        ("ReLUs", f"{network.relus} = {' + '.join(map(str, network.relus_per_layer)) or 0}"),
+        ("ReLUs", network.relus),
+        ("functions", ", ".join(f"{name} {size}" for name, size in network.functions) or "none"),
     ]
     if prop:
         empty = sum(box.is_empty for box in prop.boxes)

@@ -14,7 +14,7 @@ from ginnacer_verify.commands.abstract import add_abstraction_arguments, build, 
 from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.output import remark, show, table, whole
 from ginnacer_verify.errors import AbstractionError, InputError
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Array
 
 DISTANCES = "0.0001,0.001,0.01,0.1,1"
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     distances = parse_distances(args.distances)
     if args.plot and args.plot.suffix not in PLOTS:
         raise InputError(f"{args.plot} is no drawing that we make: choose one of {', '.join(PLOTS)}")
-    abstraction = build(args, load(args.network), read_property(args))
+    abstraction = build(args, load_chain(args.network), read_property(args))
     with Bar("sampling", quiet=args.quiet) as bar:
         rows = []
         for number, distance in enumerate(distances, start=1):

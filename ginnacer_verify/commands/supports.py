@@ -6,13 +6,13 @@ import argparse
 
 from ginnacer_verify.commands.output import show
 from ginnacer_verify.errors import InputError
-from ginnacer_verify.loading.operators import AFFINE, CONSTANT, REWRITTEN
+from ginnacer_verify.loading.operators import CONSTANT, OPERATORS
 
 REAL = "proofs are in real arithmetic on the network's weights, counterexamples are replayed in its own type"
 CAPABILITIES: dict[str, tuple[str, ...]] = {
     "onnx-opset-versions": ("7", "21"),
     "onnx-element-types": ("real", f"float32 * {REAL}", f"float64 * {REAL}"),
-    "onnx-operators": tuple(sorted({*AFFINE, *REWRITTEN, *CONSTANT})),
+    "onnx-operators": tuple(sorted({*OPERATORS, *CONSTANT})),
     "vnnlib-versions": ("1.0", "2.0"),
     "hidden-node-theories": ("NH",),
     "multiple-input-output-theories": ("SIO",),

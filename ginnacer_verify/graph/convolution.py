@@ -150,6 +150,10 @@ class Convolution(LinearMap):
     def absolute(self) -> "Convolution":
         return self._with(np.abs(self.weight), self.roundings)
 
+    @property
+    def parameters(self) -> int:
+        return int(np.count_nonzero(self.weight))
+
     def single(self) -> "Convolution":
         return self._with(_single(self.weight), 0)
 

@@ -156,6 +156,19 @@ class Graph:
         functions = (node for node in self.nodes if isinstance(node, Apply))
         return sum(node.size for node in functions if isinstance(node.function, Relu))
 
+    @property
+    def functions(self) -> tuple[tuple[str, int], ...]:
+        """The functions in order, each with how many values it gives."""
+        applied = (node for node in self.nodes if isinstance(node, Apply))
+        return tuple((type(node.function).__name__, node.size) for node in applied)
+
+    @property
+    def parameters(self) -> int:
+        """How many weights and biases are not zero."""
+        affine = [node for node in self.nodes if isinstance(node, Affine)]
+        biases = sum(int(np.count_nonzero(node.bias)) for node in affine)
+        return biases + sum(one.parameters for node in affine for one in node.maps)
+
     @cached_property
     def last_use(self) -> tuple[int, ...]:
         """The number of the last node that needs each value; the output needs itself."""

@@ -52,6 +52,11 @@ class LinearMap(ABC):
         """The same map in float32: to guess with, never to prove."""
 
     @property
+    def parameters(self) -> int:
+        """How many stored weights are not zero; maps that only move values have none."""
+        return 0
+
+    @property
     @abstractmethod
     def largest(self) -> float:
         """The largest absolute value of an entry; not finite if any of them is not."""
@@ -82,6 +87,10 @@ class Dense(LinearMap):
 
     def matrix(self) -> csr_array:
         return csr_array(self.weight)
+
+    @property
+    def parameters(self) -> int:
+        return int(np.count_nonzero(self.weight))
 
     def single(self) -> "Dense":
         return Dense(_single(self.weight))
@@ -118,6 +127,10 @@ class Sparse(LinearMap):
     def matrix(self) -> csr_array:
         return self.weight
 
+    @property
+    def parameters(self) -> int:
+        return int(np.count_nonzero(self.weight.data))
+
     def single(self) -> "Sparse":
         return Sparse(self.weight.astype(np.float32))
 
@@ -146,6 +159,10 @@ class Scale(LinearMap):
     def matrix(self) -> csr_array:
         places = np.arange(self.inputs)
         return csr_array((np.asarray(self.factor, dtype=np.float64), (places, places)))
+
+    @property
+    def parameters(self) -> int:
+        return int(np.count_nonzero(self.factor))
 
     def single(self) -> "Scale":
         return Scale(_single(self.factor))
@@ -241,6 +258,10 @@ class Adjoint(LinearMap):
     def matrix(self) -> csr_array:
         return csr_array(self.of.matrix().T)
 
+    @property
+    def parameters(self) -> int:
+        return self.of.parameters
+
     def single(self) -> "Adjoint":
         return Adjoint(self.of.single())
 
@@ -269,6 +290,10 @@ class Repeated(LinearMap):
         from scipy.sparse import eye_array, kron
 
         return csr_array(kron(eye_array(self.times), self.weight.matrix()))
+
+    @property
+    def parameters(self) -> int:
+        return self.weight.parameters
 
     def single(self) -> "Repeated":
         return Repeated(self.weight.single(), self.times)

@@ -166,9 +166,8 @@ class Smooth(Function):
             start, end = edges[number] + margin[number], edges[number + 1] - margin[number + 1]
             inside = np.broadcast_to((bowl if sign > 0 else self._concave(number, bowl)) & (start < end), slope.shape)
             if inside.any():
-                bound = self._bowl(
-                    sign, slope, *(np.broadcast_to(one, slope.shape) for one in (start, end, hint)), inside
-                )
+                start, end, at = (np.broadcast_to(one, slope.shape) for one in (start, end, hint))
+                bound = self._bowl(sign, slope, start, end, at, inside)
                 least = np.minimum(least, bound)
         return np.where(np.isnan(least), -np.inf, least)
 

@@ -10,7 +10,7 @@ from ginnacer_verify.lab.cells import Cell, Row
 from ginnacer_verify.lab.experiment import Experiment, Table, groups
 from ginnacer_verify.lab.methods import STYLES, Style
 from ginnacer_verify.lab.setting import Setting
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.refine import STRATEGIES
 from ginnacer_verify.rivals import loop
@@ -55,7 +55,7 @@ def measure(setting: Setting, folder: str, network: str, prop: str, method: str)
     files = place / f"{network}.onnx", place / f"{prop}.vnnlib"
     if not all(file.exists() for file in files):
         raise InputError(f"{place} lacks {network} or {prop}; set GINNACER_BENCHMARKS or --benchmarks")
-    read, asked = load(files[0]), read_vnnlib(files[1])
+    read, asked = load_chain(files[0]), read_vnnlib(files[1])
     timeout, seed = setting.timeout, setting.seed
     if method in RIVALS:
         verdict = loop.verify(read, asked, method, timeout=timeout, seed=seed, restarts=0)

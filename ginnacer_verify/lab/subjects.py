@@ -21,7 +21,7 @@ from ginnacer_verify.errors import InputError
 from ginnacer_verify.inputs import Mode
 from ginnacer_verify.lab.pade import trained
 from ginnacer_verify.lab.setting import Setting
-from ginnacer_verify.loading import load
+from ginnacer_verify.loading import load_chain
 from ginnacer_verify.network import Array, Network
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 
@@ -91,17 +91,17 @@ def _file(*parts: str) -> Path:
 
 def _pade(setting: Setting) -> tuple[Network, Array]:
     file = Path(setting.own, "pade", "pade_64x2.onnx")
-    return load(file) if file.exists() else trained(), np.array([[2.0]])
+    return load_chain(file) if file.exists() else trained(), np.array([[2.0]])
 
 
 def _digits(setting: Setting) -> tuple[Network, Array]:
     folder = Path(setting.own, "digits")
-    return load(_file(str(folder), "digits_48x4.onnx")), middles(folder, "image_*.vnnlib")
+    return load_chain(_file(str(folder), "digits_48x4.onnx")), middles(folder, "image_*.vnnlib")
 
 
 def _advisory(setting: Setting) -> tuple[Network, Array]:
     folder = Path(setting.own, "advisory")
-    return load(_file(str(folder), "advisory_25x4.onnx")), middles(folder, "prop_0[1-9].vnnlib")
+    return load_chain(_file(str(folder), "advisory_25x4.onnx")), middles(folder, "prop_0[1-9].vnnlib")
 
 
 def _acasxu(setting: Setting) -> tuple[Network, Array]:
@@ -110,11 +110,11 @@ def _acasxu(setting: Setting) -> tuple[Network, Array]:
 
 def acas(setting: Setting, number: str) -> Network:
     """One of the 45 networks, `1_1` to `5_9`."""
-    return load(_file(setting.benchmarks, "acasxu", f"ACASXU_run2a_{number}_batch_2000.onnx"))
+    return load_chain(_file(setting.benchmarks, "acasxu", f"ACASXU_run2a_{number}_batch_2000.onnx"))
 
 
 def _mnistfc(setting: Setting) -> tuple[Network, Array]:
-    network = load(_file(setting.benchmarks, "mnistfc", "mnist-net_256x6.onnx"))
+    network = load_chain(_file(setting.benchmarks, "mnistfc", "mnist-net_256x6.onnx"))
     boxes = [read_vnnlib(_file(setting.benchmarks, "mnistfc", f"prop_{n}_{RADIUS}.vnnlib")).boxes[0] for n in range(15)]
     images = [np.where(b.lower > 0, b.lower + RADIUS, np.maximum(b.upper - RADIUS, 0.0)) for b in boxes]
     return network, np.array(images)
@@ -122,12 +122,12 @@ def _mnistfc(setting: Setting) -> tuple[Network, Array]:
 
 def _toyadmos(setting: Setting) -> tuple[Network, Array]:
     windows = np.load(_file(setting.benchmarks, "toyadmos", "inputs.npy")).astype(np.float64)
-    return load(_file(setting.benchmarks, "toyadmos", "ad01.onnx")), windows
+    return load_chain(_file(setting.benchmarks, "toyadmos", "ad01.onnx")), windows
 
 
 def _vww(setting: Setting) -> tuple[Network, Array]:
     images = np.load(_file(setting.benchmarks, "vww", "tail16_inputs.npy")).astype(np.float64)
-    return load(_file(setting.benchmarks, "vww", "vww_96_tail16.onnx")), images.reshape(len(images), -1)
+    return load_chain(_file(setting.benchmarks, "vww", "vww_96_tail16.onnx")), images.reshape(len(images), -1)
 
 
 READERS: dict[str, Callable[[Setting], tuple[Network, Array]]] = {

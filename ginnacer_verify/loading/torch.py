@@ -11,6 +11,7 @@ import numpy as np
 
 from ginnacer_verify.emit.onnx import constant, model_bytes
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
+from ginnacer_verify.graph.chain import chain_of
 from ginnacer_verify.loading import parse_onnx
 from ginnacer_verify.loading.agree import TOLERANCE, relative_error
 from ginnacer_verify.network import Network
@@ -34,9 +35,8 @@ def from_torch(module: "torch.nn.Module", input_shape: tuple[int, ...]) -> Netwo
     with torch.no_grad():
         shape = tuple(module(torch.zeros(input_shape, dtype=writer.dtype)).shape)
     dtype = np.dtype("f8" if writer.dtype == torch.float64 else "f4")
-    network = parse_onnx(
-        model_bytes(writer.nodes, writer.constants, {"input": input_shape}, {writer.last: shape}, dtype)
-    )
+    content = model_bytes(writer.nodes, writer.constants, {"input": input_shape}, {writer.last: shape}, dtype)
+    network = chain_of(parse_onnx(content))
     _check_agreement(network, module)
     return network
 
