@@ -47,7 +47,8 @@ def test_check_as_json(capsys: pytest.CaptureFixture[str], network: Path, prop: 
     document = json.loads(out)
     assert (code, err) == (0, "")
     assert (document["inputs"], document["outputs"], document["varying_inputs"]) == (3, 2, 2)
-    assert (document["relus_per_layer"], document["disjuncts"], document["boxes"]) == ([6, 6], 2, 1)
+    assert (document["relus"], document["disjuncts"], document["boxes"]) == (12, 2, 1)
+    assert document["functions"] == [{"function": "Relu", "values": 6}] * 2
     assert document["operators"]["Gemm"] == {"count": 2, "status": "supported"}
 
 
