@@ -166,9 +166,8 @@ class Smooth(Function):
             start, end = edges[number] + margin[number], edges[number + 1] - margin[number + 1]
             inside = np.broadcast_to((bowl if sign > 0 else self._concave(number, bowl)) & (start < end), slope.shape)
             if inside.any():
-                bound = self._bowl(
-                    sign, slope, *(np.broadcast_to(one, slope.shape) for one in (start, end, hint)), inside
-                )
+                start, end, at = (np.broadcast_to(one, slope.shape) for one in (start, end, hint))
+                bound = self._bowl(sign, slope, start, end, at, inside)
                 least = np.minimum(least, bound)
         return np.where(np.isnan(least), -np.inf, least)
 
@@ -179,9 +178,10 @@ class Smooth(Function):
     def _bowl(self, sign: int, slope: Array, start: Array, end: Array, hint: Array, inside: Mask) -> Array:
         """A lower bound of f(y) - slope * y where f is convex; infinite elsewhere."""
         s, a, b, p = slope[inside], start[inside], end[inside], np.clip(hint, start, end)[inside]
-        p = np.where(sign * self.slope(b) <= s, b, np.where(sign * self.slope(a) >= s, a, p))
+        last, first = sign * self.slope(b) <= s, sign * self.slope(a) >= s
+        p = np.where(last, b, np.where(first, a, p))
         tilt = sign * self.slope(p) - s
-        open_ = (np.abs(tilt) > self._slope_error(s)) & (p > a) & (p < b)
+        open_ = (np.abs(tilt) > self._slope_error(s)) & ~last & ~first
         if open_.any():
             target = s[open_]
             p[open_] = _bisect(a[open_], b[open_], lambda y: sign * self.slope(y) < target)
@@ -229,10 +229,13 @@ class Smooth(Function):
         # The tangent through an end.
         through = ~here & ((left == 0) | (right == SAMPLES - 1))
         if through.any():
-            first = (left == 0)[through]
+            # From end to end it may still dip below the line next to the first one: then the other end is kept.
+            dips = (right == SAMPLES - 1) & (sign * self.slope(lower) < slope)
+            from_first = (left == 0) & ~dips
+            first = from_first[through]
             end = np.where(first, lower[through], upper[through])
             f_end = np.where(first, f[0][through], f[-1][through])
-            other = np.where(left == 0, right, left)
+            other = np.where(from_first, right, left)
             start = _take(y, np.maximum(other - 1, 0))[through]
             stop = _take(y, np.minimum(other + 1, SAMPLES - 1))[through]
 
