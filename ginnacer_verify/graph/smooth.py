@@ -207,9 +207,12 @@ class Smooth(Function):
         at = np.clip(lower + share * (upper - lower), lower, upper)
         steps = np.linspace(0.0, 1.0, SAMPLES).reshape(-1, *(1,) * at.ndim)
         y = np.clip(lower * (1 - steps) + upper * steps, lower, upper)
-        f = np.clip(sign * self.apply(y), -LARGEST, LARGEST)
         count = np.arange(SAMPLES).reshape(steps.shape)
-        left = np.clip((share * (SAMPLES - 1)).astype(np.intp), 0, SAMPLES - 2)
+        for point in self.pieces(lower, upper)[0]:  # A line may well touch a kink: the nearest sample moves there.
+            place = np.clip(np.round((point - lower) / (upper - lower) * (SAMPLES - 1)), 1, SAMPLES - 2)
+            y = np.where((count == place) & (point > lower) & (point < upper), point, y)
+        f = np.clip(sign * self.apply(y), -LARGEST, LARGEST)
+        left = np.clip((y <= at).sum(axis=0) - 1, 0, SAMPLES - 2)
         right, split = left + 1, left
         for _ in range(3):  # The line through a sample on each side, as low as it gets at the point.
             rise = (f - _take(f, left)) / (y - _take(y, left))
@@ -246,8 +249,9 @@ class Smooth(Function):
 
             p = _bisect(start, stop, before)
             chord = (sign * self.apply(p) - f_end) / (p - end)
-            inner = (p > start) & (p < stop)
-            slope[through] = np.where(inner, sign * self.slope(p), np.where(np.isnan(chord), slope[through], chord))
+            tangent = sign * self.slope(p)
+            chord = np.where(np.isnan(chord), slope[through], chord)
+            slope[through] = np.where(np.abs(tangent - chord) <= 1e-6 * np.abs(chord), tangent, chord)
             touch[through] = p
         return slope, touch
 
