@@ -97,6 +97,31 @@ def test_lines_are_tight(case: Case) -> None:
     assert violations(case, replace(lines, upper_intercept=lines.upper_intercept - inward), lower, upper)
 
 
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if isinstance(case.function, Smooth)], ids=lambda case: case.name
+)
+def test_lines_are_the_best_in_the_middle(case: Case) -> None:
+    """In the middle a lower line is as high as any line below the function, up to a hundredth of its rise."""
+    random = np.random.default_rng(0)
+    lower = random.random(100) * 4 + 0.01 if case.positive else random.normal(size=100) * 2
+    upper = lower + random.random(100) * 4
+    lines = flat(case, [lower], [upper], None)
+    share = np.linspace(0, 1, 101)[:, None]
+    y = lower + share * (upper - lower)
+    with np.errstate(all="ignore"):
+        f = case.function.apply(y)
+    before, after = slice(0, 50), slice(51, None)
+    weight = (0.5 - share[before, None]) / (share[None, after] - share[before, None])
+    chords = (1 - weight) * f[before, None] + weight * f[None, after]
+    envelope = np.minimum(chords.min(axis=(0, 1)), f[50]), np.maximum(chords.max(axis=(0, 1)), f[50])
+    loss = np.maximum(
+        envelope[0] - lines.lower_slope[0] * y[50] - lines.lower_intercept,
+        lines.upper_slope[0] * y[50] + lines.upper_intercept - envelope[1],
+    )
+    known = np.isfinite(lines.lower_intercept) & np.isfinite(lines.upper_intercept)
+    assert (loss <= 1e-2 * (f.max(axis=0) - f.min(axis=0)) + 1e-13)[known].all()
+
+
 @each
 def test_range_holds(case: Case) -> None:
     lower, upper = intervals(case, COUNT, seed=3)
