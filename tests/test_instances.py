@@ -236,8 +236,8 @@ def at_or_beyond(end: Fraction, direction: int) -> float:
 def unsafe_sets(prop: Property) -> list[Any]:
     return [
         (
-            disjunct.box.lower.tolist(),
-            disjunct.box.upper.tolist(),
+            disjunct.witnesses.lower.tolist(),
+            disjunct.witnesses.upper.tolist(),
             {
                 (tuple((int(i), int(row[i])) for i in np.flatnonzero(row)), float(offset))
                 for row, offset in zip(disjunct.outputs.matrix, disjunct.outputs.offset, strict=True)
