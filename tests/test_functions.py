@@ -97,6 +97,31 @@ def test_lines_are_tight(case: Case) -> None:
     assert violations(case, replace(lines, upper_intercept=lines.upper_intercept - inward), lower, upper)
 
 
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if isinstance(case.function, Smooth)], ids=lambda case: case.name
+)
+def test_lines_are_the_best_in_the_middle(case: Case) -> None:
+    """In the middle a lower line is as high as any line below the function, up to a hundredth of its rise."""
+    random = np.random.default_rng(0)
+    lower = random.random(100) * 4 + 0.01 if case.positive else random.normal(size=100) * 2
+    upper = lower + random.random(100) * 4
+    lines = flat(case, [lower], [upper], None)
+    share = np.linspace(0, 1, 101)[:, None]
+    y = lower + share * (upper - lower)
+    with np.errstate(all="ignore"):
+        f = case.function.apply(y)
+    before, after = slice(0, 50), slice(51, None)
+    weight = (0.5 - share[before, None]) / (share[None, after] - share[before, None])
+    chords = (1 - weight) * f[before, None] + weight * f[None, after]
+    envelope = np.minimum(chords.min(axis=(0, 1)), f[50]), np.maximum(chords.max(axis=(0, 1)), f[50])
+    loss = np.maximum(
+        envelope[0] - lines.lower_slope[0] * y[50] - lines.lower_intercept,
+        lines.upper_slope[0] * y[50] + lines.upper_intercept - envelope[1],
+    )
+    known = np.isfinite(lines.lower_intercept) & np.isfinite(lines.upper_intercept)
+    assert (loss <= 1e-2 * (f.max(axis=0) - f.min(axis=0)) + 1e-13)[known].all()
+
+
 @each
 def test_range_holds(case: Case) -> None:
     lower, upper = intervals(case, COUNT, seed=3)
@@ -105,6 +130,27 @@ def test_range_holds(case: Case) -> None:
     assert not np.isnan(most).any()
     nothing = tuple(np.zeros(least.shape) for _ in lower)
     assert not violations(case, Lines(nothing, least, nothing, most), lower, upper)
+
+
+@each
+def test_range_of_unbounded_and_overflowing_arguments(case: Case) -> None:
+    """It is never NaN, and no computed infinity is taken for a bound from the wrong side."""
+    ends = np.array([-np.inf, -1e300, -1e200, -1.0, 0.0, 1.0, 1e200, 1e300, np.inf])
+    pairs = [(a, b) for a in ends for b in ends if a <= b and (a >= 0 or not case.positive)]
+    pairs = [(a, b) for a, b in pairs if np.isfinite(a) or np.isfinite(b) or a < b]
+    pairs = [(a, b) for a, b in pairs if (a, b) not in {(np.inf, np.inf), (-np.inf, -np.inf)}]
+    lower, upper = (
+        tuple(np.array([pair[end] for pair in pairs]) for _ in range(case.function.arity)) for end in (0, 1)
+    )
+    least, most = case.function.range(lower, upper)
+    assert (least < np.inf).all()
+    assert (most > -np.inf).all()
+    assert (least <= most).all()
+    finite = [np.isfinite(low) & np.isfinite(high) for low, high in pairs]
+    with np.errstate(all="ignore"):
+        for y in (lower, upper):
+            value = case.function.apply(*y)
+            assert ((least <= value) & (value <= most) | np.isnan(value))[finite].all()
 
 
 @each

@@ -166,9 +166,8 @@ class Smooth(Function):
             start, end = edges[number] + margin[number], edges[number + 1] - margin[number + 1]
             inside = np.broadcast_to((bowl if sign > 0 else self._concave(number, bowl)) & (start < end), slope.shape)
             if inside.any():
-                bound = self._bowl(
-                    sign, slope, *(np.broadcast_to(one, slope.shape) for one in (start, end, hint)), inside
-                )
+                start, end, at = (np.broadcast_to(one, slope.shape) for one in (start, end, hint))
+                bound = self._bowl(sign, slope, start, end, at, inside)
                 least = np.minimum(least, bound)
         return np.where(np.isnan(least), -np.inf, least)
 
@@ -179,9 +178,10 @@ class Smooth(Function):
     def _bowl(self, sign: int, slope: Array, start: Array, end: Array, hint: Array, inside: Mask) -> Array:
         """A lower bound of f(y) - slope * y where f is convex; infinite elsewhere."""
         s, a, b, p = slope[inside], start[inside], end[inside], np.clip(hint, start, end)[inside]
-        p = np.where(sign * self.slope(b) <= s, b, np.where(sign * self.slope(a) >= s, a, p))
+        last, first = sign * self.slope(b) <= s, sign * self.slope(a) >= s
+        p = np.where(last, b, np.where(first, a, p))
         tilt = sign * self.slope(p) - s
-        open_ = (np.abs(tilt) > self._slope_error(s)) & (p > a) & (p < b)
+        open_ = (np.abs(tilt) > self._slope_error(s)) & ~last & ~first
         if open_.any():
             target = s[open_]
             p[open_] = _bisect(a[open_], b[open_], lambda y: sign * self.slope(y) < target)
@@ -207,9 +207,12 @@ class Smooth(Function):
         at = np.clip(lower + share * (upper - lower), lower, upper)
         steps = np.linspace(0.0, 1.0, SAMPLES).reshape(-1, *(1,) * at.ndim)
         y = np.clip(lower * (1 - steps) + upper * steps, lower, upper)
-        f = np.clip(sign * self.apply(y), -LARGEST, LARGEST)
         count = np.arange(SAMPLES).reshape(steps.shape)
-        left = np.clip((share * (SAMPLES - 1)).astype(np.intp), 0, SAMPLES - 2)
+        for point in self.pieces(lower, upper)[0]:  # A line may well touch a kink: the nearest sample moves there.
+            place = np.clip(np.round((point - lower) / (upper - lower) * (SAMPLES - 1)), 1, SAMPLES - 2)
+            y = np.where((count == place) & (point > lower) & (point < upper), point, y)
+        f = np.clip(sign * self.apply(y), -LARGEST, LARGEST)
+        left = np.clip((y <= at).sum(axis=0) - 1, 0, SAMPLES - 2)
         right, split = left + 1, left
         for _ in range(3):  # The line through a sample on each side, as low as it gets at the point.
             rise = (f - _take(f, left)) / (y - _take(y, left))
@@ -229,10 +232,13 @@ class Smooth(Function):
         # The tangent through an end.
         through = ~here & ((left == 0) | (right == SAMPLES - 1))
         if through.any():
-            first = (left == 0)[through]
+            # From end to end it may still dip below the line next to the first one: then the other end is kept.
+            dips = (right == SAMPLES - 1) & (sign * self.slope(lower) < slope)
+            from_first = (left == 0) & ~dips
+            first = from_first[through]
             end = np.where(first, lower[through], upper[through])
             f_end = np.where(first, f[0][through], f[-1][through])
-            other = np.where(left == 0, right, left)
+            other = np.where(from_first, right, left)
             start = _take(y, np.maximum(other - 1, 0))[through]
             stop = _take(y, np.minimum(other + 1, SAMPLES - 1))[through]
 
@@ -243,8 +249,9 @@ class Smooth(Function):
 
             p = _bisect(start, stop, before)
             chord = (sign * self.apply(p) - f_end) / (p - end)
-            inner = (p > start) & (p < stop)
-            slope[through] = np.where(inner, sign * self.slope(p), np.where(np.isnan(chord), slope[through], chord))
+            tangent = sign * self.slope(p)
+            chord = np.where(np.isnan(chord), slope[through], chord)
+            slope[through] = np.where(np.abs(tangent - chord) <= 1e-6 * np.abs(chord), tangent, chord)
             touch[through] = p
         return slope, touch
 
