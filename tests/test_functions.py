@@ -133,6 +133,27 @@ def test_range_holds(case: Case) -> None:
 
 
 @each
+def test_range_of_unbounded_and_overflowing_arguments(case: Case) -> None:
+    """It is never NaN, and no computed infinity is taken for a bound from the wrong side."""
+    ends = np.array([-np.inf, -1e300, -1e200, -1.0, 0.0, 1.0, 1e200, 1e300, np.inf])
+    pairs = [(a, b) for a in ends for b in ends if a <= b and (a >= 0 or not case.positive)]
+    pairs = [(a, b) for a, b in pairs if np.isfinite(a) or np.isfinite(b) or a < b]
+    pairs = [(a, b) for a, b in pairs if (a, b) not in {(np.inf, np.inf), (-np.inf, -np.inf)}]
+    lower, upper = (
+        tuple(np.array([pair[end] for pair in pairs]) for _ in range(case.function.arity)) for end in (0, 1)
+    )
+    least, most = case.function.range(lower, upper)
+    assert (least < np.inf).all()
+    assert (most > -np.inf).all()
+    assert (least <= most).all()
+    finite = [np.isfinite(low) & np.isfinite(high) for low, high in pairs]
+    with np.errstate(all="ignore"):
+        for y in (lower, upper):
+            value = case.function.apply(*y)
+            assert ((least <= value) & (value <= most) | np.isnan(value))[finite].all()
+
+
+@each
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_any_interval(case: Case, data: Any) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ginnacer_verify.graph.function import Arrays, Function, Lines
 from ginnacer_verify.network import Array
-from ginnacer_verify.rounding import TINY, UNIT, down, up
+from ginnacer_verify.rounding import HUGE, TINY, UNIT, down, up
 
 STEEPEST = 1e12
 """The lines of a jump are no steeper than this, however near the jump the interval ends."""
@@ -39,12 +39,14 @@ class LeakyRelu(Function):
         return (np.where(y[0] >= 0, 1.0, self.alpha),)
 
     def range(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
-        ends = [
-            np.where(y >= 0, y, low) for y in (lower[0], upper[0]) for low in (down(self.alpha * y), up(self.alpha * y))
-        ]
-        across = (lower[0] < 0) & (upper[0] > 0)
-        ends.append(np.where(across, 0.0, ends[0]))
-        return np.minimum.reduce(ends), np.maximum.reduce(ends)
+        across = np.where((lower[0] < 0) & (upper[0] > 0), 0.0, np.nan)
+        least, most = across, across
+        with np.errstate(over="ignore", invalid="ignore"):
+            for y in (lower[0], upper[0]):
+                low = np.where(np.equal(self.alpha, 0), 0.0, self.alpha * y)
+                least = np.fmin(least, np.where(y >= 0, y, down(np.minimum(low, HUGE))))
+                most = np.fmax(most, np.where(y >= 0, y, up(np.maximum(low, -HUGE))))
+        return least, most
 
     def lines(self, lower: Arrays, upper: Arrays, low: Array | None = None, high: Array | None = None) -> Lines:
         """Any line through 0 between the slopes on the side where it bends; the chord on the other one."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from ginnacer_verify.graph.function import Arrays, Function, Lines
 from ginnacer_verify.network import Array
-from ginnacer_verify.rounding import TINY, UNIT, down, up
+from ginnacer_verify.rounding import HUGE, TINY, UNIT, down, up
 
 
 class Product(Function):
@@ -28,7 +28,8 @@ class Product(Function):
         with np.errstate(over="ignore", invalid="ignore"):
             corners = np.stack([x * y for x, y in _corners(lower, upper)])
             corners[np.isnan(corners)] = 0.0  # 0 times infinity, where 0 times any number is 0.
-            return down(corners.min(axis=0)), up(corners.max(axis=0))
+            # A computed infinity may be a product that overflows: it is no bound on that side.
+            return down(np.minimum(corners.min(axis=0), HUGE)), up(np.maximum(corners.max(axis=0), -HUGE))
 
     def lines(self, lower: Arrays, upper: Arrays, low: Array | None = None, high: Array | None = None) -> Lines:
         """`low` moves from the plane through the corner of lower ends to the one through that of upper ends; `high`
