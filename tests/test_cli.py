@@ -153,7 +153,7 @@ def test_a_fault_of_ours_is_a_sentence_unless_debugging(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr("ginnacer_verify.commands.check.load_chain", fail)
+    monkeypatch.setattr("ginnacer_verify.commands.check.load", fail)
     code, _, err = run(capsys, "check", network)
     assert code == 3
     assert "fault of ours (ZeroDivisionError: by nothing)" in err
@@ -167,7 +167,7 @@ def test_interruption_is_not_a_traceback(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ginnacer_verify.commands.check.load_chain", interrupt)
+    monkeypatch.setattr("ginnacer_verify.commands.check.load", interrupt)
     assert run(capsys, "check", network) == (130, "", "ginnacer: interrupted\n")
 
 
