@@ -33,7 +33,8 @@ class Runtime:
 
     def __call__(self, x: ArrayLike) -> Array:
         """The first output for one flat input, exact in float64."""
-        values: NDArray[Any] = np.asarray(x).astype(self.dtype).reshape(self._shape)
+        with np.errstate(over="ignore"):
+            values: NDArray[Any] = np.asarray(x).astype(self.dtype).reshape(self._shape)
         try:
             outputs = self._session.run(None, {self._input.name: values})
         except Exception as problem:  # as above

@@ -350,7 +350,7 @@ def bound_box(net, m, steps, low_x, high_x, lower, upper, point):  # type: ignor
     error = net.error[-1]
     centroid, radius, low, high = m.centroid, m.radius, m.low, m.high
     for j in range(inputs):
-        centroid[j] = low_x[j] + 0.5 * (high_x[j] - low_x[j])
+        centroid[j] = low_x[j] + (0.5 * high_x[j] - 0.5 * low_x[j])
         radius[j] = max(high_x[j] - centroid[j], centroid[j] - low_x[j]) * (1.0 + 1e-15)
         low[j], high[j] = -1.0, 1.0
     count = hidden_layers(net, m, centroid, radius, lower, upper)
@@ -407,7 +407,7 @@ def bound_boxes(net, m, steps, low_x, high_x, lower, upper, points, states, spli
         if states[b] == OPEN:
             slacks[b] = worst_row(net, m, points[b])
             for j in range(net.sizes[0]):
-                m.middle[j] = low_x[b, j] + 0.5 * (high_x[b, j] - low_x[b, j])
+                m.middle[j] = low_x[b, j] + (0.5 * high_x[b, j] - 0.5 * low_x[b, j])
             other = worst_row(net, m, m.middle)
             if other < slacks[b]:
                 copy(m.middle, points[b], net.sizes[0])

@@ -51,6 +51,8 @@ class NativeRun:
                 points, slacks = search.step(pool, self.deadline)
                 if found := self._confirm(disjunct, [search.problem.whole(point) for point in points], slacks):
                     return found
+                if self.judge.lacks_numbers(disjunct) and (slacks <= 0).any():
+                    return self.judge.no_number  # and no proof: real inputs are unsafe
                 if search.stuck:
                     return "the network comes nearer to the unsafe set than boxes can be halved"
                 if not search.done:
@@ -85,5 +87,5 @@ class NativeRun:
 
 def _around(x: Array, box: Box) -> Box:
     """A small box around a point, inside of the given one."""
-    reach = NEIGHBOURHOOD * (box.upper - box.lower)
+    reach = NEIGHBOURHOOD * box.width
     return Box(np.maximum(box.lower, x - reach), np.minimum(box.upper, x + reach))

@@ -54,6 +54,7 @@ def problem(network: Network, disjunct: Disjunct) -> Problem:
     return Problem(net, box.lower[varying], box.upper[varying], largest, read_only(fixed), varying)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _rounding(network: Network, disjunct: Disjunct) -> tuple[Array, Array]:
     """How large a neuron's input can be, and per layer how far a computed bound can be from that of real arithmetic.
 

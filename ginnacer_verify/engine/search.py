@@ -58,13 +58,14 @@ class Boxes(NamedTuple):
     def part(self, which: slice) -> "Boxes":
         return Boxes(*(values[which] for values in self))
 
+    @np.errstate(over="ignore")
     def halved(self, chosen: NDArray[np.intp], splits: NDArray[np.int64]) -> "Boxes":
         """Two boxes for each chosen one."""
         low, high, lower, upper = (values[chosen] for values in self)
         rows, at = np.arange(len(chosen)), splits[chosen]
         width = np.where(np.nextafter(low, np.inf) < high, high - low, -1.0)  # no number in between: cannot be halved
         at = np.where(width[rows, at] > 0, at, width.argmax(axis=1))
-        middle = low[rows, at] + 0.5 * (high[rows, at] - low[rows, at])
+        middle = low[rows, at] + (0.5 * high[rows, at] - 0.5 * low[rows, at])  # the difference may be beyond float64
         left, right = high.copy(), low.copy()
         left[rows, at] = right[rows, at] = middle
         pairs = (low, right), (left, high), (lower, lower), (upper, upper)
