@@ -28,13 +28,20 @@ def fold_rows(network: Network, disjuncts: Sequence[Disjunct]) -> tuple[Layer, .
 
 
 def fold_error(network: Network, disjuncts: Sequence[Disjunct], largest: Array) -> Array:
-    """How far the folded rows can be from the property's own, at inputs of the last layer up to `largest`."""
+    """How far the folded rows can be above the property's own, at inputs of the last layer up to `largest`.
+
+    Rows that float64 cannot hold are charged for their coefficients; their offsets are on the safe side."""
     matrix = np.abs(np.vstack([disjunct.outputs.matrix for disjunct in disjuncts]))
     offset = np.abs(np.concatenate([disjunct.outputs.offset for disjunct in disjuncts]))
     last = network.layers[-1]
-    size = matrix @ (absolute(last.weight) @ largest + np.abs(last.bias)) + offset
+    values = absolute(last.weight) @ largest + np.abs(last.bias)
+    size = matrix @ values + offset
     lost = UNDERFLOW * network.outputs * (1.0 + largest.sum())
-    return read_only(gamma(2 * network.outputs + 4) * size + lost)
+    error = gamma(2 * network.outputs + 4) * size + lost
+    if any(disjunct.outputs.exact for disjunct in disjuncts):
+        slop = np.vstack([disjunct.outputs.slop for disjunct in disjuncts])
+        error += slop @ values * (1 + gamma(network.outputs + last.inputs + 8)) + lost
+    return read_only(error)
 
 
 @dataclass(frozen=True, eq=False)

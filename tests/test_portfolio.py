@@ -168,3 +168,13 @@ def test_boxes_up_to_the_end_of_float64(engine: str, restarts: int) -> None:
     assert word == "sat" if restarts else word != "unsat"
     word = verify(IDENTITY, stated(*box, "(>= Y_0 1.5e308)"), engine=engine, timeout=5, restarts=restarts).word
     assert word != "sat"
+
+
+@pytest.mark.parametrize("engine", ["auto", "boxes", "phases", "cegar"])
+def test_constants_that_float64_cannot_hold(engine: str) -> None:
+    half = "(>= X_0 0)", "(<= X_0 0.5)"
+    above = verify(IDENTITY, stated(*half, "(>= Y_0 0.50000000000000000001)"), engine=engine, timeout=120)
+    assert above.word != "sat"
+    assert verify(IDENTITY, stated(*half, "(>= Y_0 0.49999999999999999999)"), engine=engine, timeout=120).word == "sat"
+    scaled = stated(*half, "(<= (* -0.1 Y_0) -0.05)")  # reached at 0.5 alone
+    assert verify(IDENTITY, scaled, engine=engine, timeout=120).word != "unsat"

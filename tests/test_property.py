@@ -79,8 +79,9 @@ def test_polytope_membership_is_exact() -> None:
     ],
 )
 def test_polytopes_that_are_not_well_formed(arguments: tuple[list[float], ...]) -> None:
+    matrix, offset, strict = (np.array(part) for part in arguments)
     with pytest.raises(PropertyError):
-        Polytope(*(np.array(part) for part in arguments))
+        Polytope(matrix, offset, strict)
 
 
 def test_a_property_is_the_union_of_its_disjuncts() -> None:
