@@ -49,6 +49,12 @@ class Box:
     def middle(self) -> Array:
         return self.lower + (self.upper / 2 - self.lower / 2)  # their difference may be beyond float64
 
+    @property
+    def width(self) -> Array:
+        """How far the ends are apart, or the largest float64 if that is beyond it."""
+        with np.errstate(over="ignore"):
+            return np.minimum(self.upper - self.lower, np.finfo(np.float64).max)
+
     def __contains__(self, x: ArrayLike) -> bool:
         point = np.asarray(x, dtype=np.float64)
         return bool((self.lower <= point).all() and (point <= self.upper).all())
@@ -59,4 +65,4 @@ class Box:
 
     def sample(self, random: np.random.Generator, count: int) -> Array:
         """`count` uniform points, one per row."""
-        return self.clip(self.lower + random.random((count, self.inputs)) * (self.upper - self.lower))
+        return self.clip(self.lower + random.random((count, self.inputs)) * self.width)

@@ -99,6 +99,8 @@ def verify(
     todo = parts(prop) if remaining is None else remaining
     run = _Run(judge, todo, solver, settings, np.random.default_rng(seed))
     verdict = run.verdict()
+    if isinstance(verdict, Undecided):
+        verdict = replace(verdict, reason=judge.why_undecided(verdict.reason))
     return replace(verdict, statistics=run.statistics())
 
 

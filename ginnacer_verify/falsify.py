@@ -98,7 +98,7 @@ def descend(graph: Graph, goal: Goal, box: Box, x: Array, deadline: Deadline) ->
             yield x[np.argsort(excess, kind="stable")[:3]]
         if deadline.passed:
             return
-        x = inside(box.clip(x - step * (box.upper - box.lower) * np.sign(slope)), goal.disjunct, box)
+        x = inside(box.clip(x - step * box.width * np.sign(slope)), goal.disjunct, box)
     yield x[np.argsort(goal.excess(graph.evaluate(x)), kind="stable")[:3]]
 
 
@@ -116,8 +116,11 @@ def inside(x: Array, disjunct: Disjunct, box: Box) -> Array:
     return x
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a value that overflows is no counterexample
 def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadline) -> Counterexample | None:
     """Descend from each row of `x` and replay what looks unsafe, or at least nearer to it than what was refuted."""
+    if judge.lacks_numbers(disjunct):
+        return None
     goal, nearest, replays = Goal.of(disjunct), np.inf, 0
     scale = HOPEFUL * (1 + np.abs(goal.offset).max(initial=0.0))
     for points in descend(judge.graph, goal, box, x, deadline):
@@ -129,6 +132,7 @@ def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadl
     return None
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def falsify(
     judge: Judge, disjuncts: Sequence[Disjunct], random: np.random.Generator, deadline: Deadline, *, restarts: int = 24
 ) -> Counterexample | None:
@@ -136,7 +140,7 @@ def falsify(
     for disjunct in disjuncts:
         if deadline.passed:
             return None
-        if not disjunct.box.is_empty:
+        if not disjunct.box.is_empty and not judge.lacks_numbers(disjunct):
             nearest = best(judge.graph, Goal.of(disjunct), lattice(disjunct.box), restarts)
             points = np.concatenate([nearest, starts(disjunct.box, random, restarts)])
             if found := attack(judge, disjunct, disjunct.box, points, deadline):
@@ -146,6 +150,6 @@ def falsify(
 
 def around(x: Array, box: Box, random: np.random.Generator, count: int = 8) -> Array:
     """A witness and points near it."""
-    noise = (random.random((count, box.inputs)) - 0.5) * (box.upper - box.lower) * 0.1
+    noise = (random.random((count, box.inputs)) - 0.5) * box.width * 0.1
     noise[0] = 0.0
     return box.clip(x + noise)

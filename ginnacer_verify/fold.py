@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ginnacer_verify.bounds import UNDERFLOW, Bounds, absolute, gamma
 from ginnacer_verify.box import Box
 from ginnacer_verify.network import Array, Layer, Network, read_only, then
-from ginnacer_verify.properties.property import Disjunct
+from ginnacer_verify.properties.property import Disjunct, Polytope
 
 MARGIN = 1e-8
 """Ten times the tolerance that solvers are asked for: how far every row of a query is moved outwards, relatively to
@@ -28,17 +28,26 @@ def fold_rows(network: Network, disjuncts: Sequence[Disjunct]) -> tuple[Layer, .
 
 
 def fold_error(network: Network, disjuncts: Sequence[Disjunct], largest: Array) -> Array:
-    """How far the folded rows can be from the property's own, at inputs of the last layer up to `largest`."""
-    matrix = np.vstack([disjunct.outputs.matrix for disjunct in disjuncts])
-    offset = np.concatenate([disjunct.outputs.offset for disjunct in disjuncts])
-    return read_only(rows_error(network.layers[-1], matrix, offset, largest))
+    """How far the folded rows can be above the property's own, at inputs of the last layer up to `largest`."""
+    rows = [disjunct.outputs for disjunct in disjuncts]
+    matrix, offset = np.vstack([row.matrix for row in rows]), np.concatenate([row.offset for row in rows])
+    return read_only(rows_error(network.layers[-1], matrix, offset, largest, _slop(rows)))
 
 
-def rows_error(last: Layer, matrix: Array, offset: Array, largest: Array) -> Array:
-    """`fold_error` for some rows; or, where `offset` and `largest` have one row per disjunct, for each of these."""
+def rows_error(last: Layer, matrix: Array, offset: Array, largest: Array, slop: Array | None = None) -> Array:
+    """`fold_error` for some rows; or, where `offset` and `largest` have one row per disjunct, for each of these.
+
+    Rows that float64 cannot hold are charged `slop` for their coefficients; their offsets are on the safe side."""
     size = np.asarray(absolute(last.weight) @ largest.T).T + np.abs(last.bias)
     lost = UNDERFLOW * last.outputs * (1.0 + largest.sum(axis=-1, keepdims=True))
-    return np.asarray(gamma(2 * last.outputs + 4) * (size @ np.abs(matrix).T + np.abs(offset)) + lost)
+    error = np.asarray(gamma(2 * last.outputs + 4) * (size @ np.abs(matrix).T + np.abs(offset)) + lost)
+    if slop is None:
+        return error
+    return np.asarray(error + size @ slop.T * (1 + gamma(last.outputs + last.inputs + 8)) + lost)
+
+
+def _slop(rows: Sequence[Polytope]) -> Array | None:
+    return np.vstack([row.slop for row in rows]) if any(row.exact for row in rows) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -194,7 +194,8 @@ def _native(
         case Counterexample():
             return Violated(outcome, statistics), None
         case str():
-            return Undecided(outcome, timeout=deadline.passed, statistics=statistics), run.remaining
+            reason = judge.why_undecided(outcome)
+            return Undecided(reason, timeout=deadline.passed, statistics=statistics), run.remaining
     raise TypeError(f"the native engine answered {outcome!r}")
 
 

@@ -1,7 +1,9 @@
 """Replay: the one judge of witnesses, on the original network in its own precision and with no tolerance.
 
 A witness is a counterexample when the input, as the network's element type holds it, lies inside the real box and
-onnxruntime's output for it lies in the unsafe set. Both comparisons are exact.
+onnxruntime's output for it lies in the unsafe set. Both comparisons are exact. A pinned input is the one exception: it
+stays the property's number, and the network sees its rounding. So a box that is wider than a point, but too narrow for
+any number of the element type, has no counterexample.
 """
 
 from dataclasses import dataclass
@@ -51,11 +53,22 @@ def settle(x: ArrayLike, box: Box, dtype: np.dtype[Any]) -> Array:
     Where the interval holds no such number (an input pinned to 0.1, say) the value stays a float64 of the box: the
     network then sees its rounding, as it does in the competition's scorer."""
     clipped = box.clip(x)
-    rounded = clipped.astype(dtype)
+    with np.errstate(over="ignore"):
+        rounded = clipped.astype(dtype)
     rounded = np.where(rounded.astype(np.float64) < box.lower, np.nextafter(rounded, dtype.type(np.inf)), rounded)
     rounded = np.where(rounded.astype(np.float64) > box.upper, np.nextafter(rounded, dtype.type(-np.inf)), rounded)
     exact = rounded.astype(np.float64)
     return read_only(np.where((exact >= box.lower) & (exact <= box.upper), exact, clipped))
+
+
+def lacks_numbers(disjunct: Disjunct, dtype: np.dtype[Any]) -> bool:
+    """Whether an input that is not pinned has an interval without any number of the element type."""
+    box = disjunct.witnesses
+    with np.errstate(over="ignore"):
+        first = box.lower.astype(dtype)
+    first = np.where(first.astype(np.float64) < box.lower, np.nextafter(first, dtype.type(np.inf)), first)
+    held = np.isfinite(first) & (first.astype(np.float64) <= box.upper)
+    return bool((~held & (disjunct.box.lower != disjunct.box.upper)).any())
 
 
 class Judge:
@@ -66,11 +79,31 @@ class Judge:
         self.prop, self.graph, self.dtype = prop, graph_of(network), network.dtype
         self._given = network
         self._runtime = Runtime(self.graph.model or network_model(self.network))
+        self._lacking: dict[tuple[Box, Box], bool] = {}
 
     @cached_property
     def network(self) -> Network:
         """The network as a chain of affine layers and ReLUs, for those who need one."""
         return as_chain(self._given)
+
+    @property
+    def no_number(self) -> str:
+        """Why nothing is a counterexample in a disjunct that lacks numbers."""
+        return f"the box holds no {self.dtype.name}"
+
+    def lacks_numbers(self, disjunct: Disjunct) -> bool:
+        """Whether the disjunct's box holds no number of the network's element type; an empty one lacks nothing."""
+        boxes = disjunct.box, disjunct.witnesses
+        if boxes not in self._lacking:
+            self._lacking[boxes] = not boxes[0].is_empty and lacks_numbers(disjunct, self.dtype)
+        return self._lacking[boxes]
+
+    def why_undecided(self, reason: str) -> str:
+        """The reason for no verdict, with that disjuncts lack numbers if some do, and with nothing else if all do."""
+        lacking = [self.lacks_numbers(disjunct) for disjunct in self.prop.disjuncts if not disjunct.box.is_empty]
+        if not any(lacking) or self.no_number in reason:
+            return reason
+        return self.no_number if all(lacking) else f"{reason}; {self.no_number}"
 
     def __call__(self, x: ArrayLike) -> Judgement:
         """Judge a witness as it stands."""
@@ -97,15 +130,16 @@ class Judge:
         return Counterexample(held, y, number, slacks)
 
     def _as_held(self, point: Array, disjunct: Disjunct) -> Array:
-        """The witness as the network sees it, except where the box has no number of the network's element type."""
-        held = point.astype(self.dtype).astype(np.float64)
-        settled = settle(held, disjunct.witnesses, self.dtype)
-        no_number = settled.astype(self.dtype).astype(np.float64) != settled
-        return read_only(np.where(no_number, point, held))
+        """The witness as the network sees it, except where it is pinned to a number that is none of its type."""
+        with np.errstate(over="ignore"):
+            held, pin = (x.astype(self.dtype).astype(np.float64) for x in (point, disjunct.box.lower))
+        pinned = (disjunct.box.lower == disjunct.box.upper) & (pin != disjunct.box.lower)
+        return read_only(np.where(pinned, point, held))
 
-    @staticmethod
-    def _refutation(disjunct: Disjunct, x: Array, y: Array) -> str:
+    def _refutation(self, disjunct: Disjunct, x: Array, y: Array) -> str:
         """Why the pair is no counterexample in this disjunct; empty if it is one."""
+        if self.lacks_numbers(disjunct):
+            return self.no_number
         if not np.isfinite(y).all():
             return "an output is not a finite number"
         box = disjunct.witnesses
@@ -121,11 +155,24 @@ class Judge:
 
 
 def check_fit(network: Network | Graph, prop: Property) -> None:
-    """Refuse a property about another number of inputs or outputs, or another element type, than the network has."""
+    """Refuse a property about other inputs or outputs than the network has: their numbers, shapes and element type.
+
+    A flat vector fits every shape, and so do dimensions of size one, which do not change the order of the values."""
     if (network.inputs, network.outputs) != (prop.inputs, prop.outputs):
         raise PropertyError(
             f"the property speaks about {prop.inputs} inputs and {prop.outputs} outputs, "
             f"but the network has {network.inputs} and {network.outputs}"
         )
-    if prop.x.dtype.lower() not in {"real", network.dtype.name}:
-        raise PropertyError(f"the property declares {prop.x.dtype} inputs, but the network takes {network.dtype.name}")
+    for variable, shape, what, verb in (
+        (prop.x, network.input_shape, "inputs", "takes"),
+        (prop.y, network.output_shape, "outputs", "gives"),
+    ):
+        if variable.dtype.lower() not in {"real", network.dtype.name}:
+            raise PropertyError(
+                f"the property declares {variable.dtype} {what}, but the network {verb} {network.dtype.name}"
+            )
+        declared, own = (tuple(size for size in sizes if size != 1) for sizes in (variable.shape, shape))
+        if declared != own and len(declared) > 1 and len(own) > 1:
+            raise PropertyError(
+                f"the property declares {what} of shape {list(variable.shape)}, but the network {verb} {list(shape)}"
+            )

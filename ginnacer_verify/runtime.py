@@ -41,7 +41,8 @@ class Runtime:
         values: NDArray[Any] = np.asarray(x).reshape(-1)
         feeds, at = {}, 0
         for name, shape, dtype in self._inputs:
-            feeds[name] = values[at : at + prod(shape)].astype(dtype).reshape(shape)
+            with np.errstate(over="ignore"):
+                feeds[name] = values[at : at + prod(shape)].astype(dtype).reshape(shape)
             at += prod(shape)
         try:
             outputs = self._session.run(None, feeds)

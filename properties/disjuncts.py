@@ -15,7 +15,7 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.errors import UnsupportedProperty
 from ginnacer_verify.network import Array
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
-from ginnacer_verify.properties.rounding import Bound, interval, nearest_float
+from ginnacer_verify.properties.rounding import Bound, at_least_float, interval, nearest_float
 from ginnacer_verify.properties.terms import MAX_DISJUNCTS, And, Formula, Or, Row
 
 MAX_NUMBERS = 50_000_000
@@ -166,12 +166,16 @@ class _Builder:
 
     def _polytope(self, rows: list[Row], dimension: int) -> Polytope:
         self._reserve(len(rows) * dimension)
-        matrix = np.zeros((len(rows), dimension))
+        matrix, offset = np.zeros((len(rows), dimension)), np.zeros(len(rows))
+        exact = {}
         for i, row in enumerate(rows):
-            for variable, coefficient in row.coefficients.items():
-                matrix[i, max(variable, ~variable)] = _coefficient(coefficient)
-        offset = [_finite(row.offset) for row in rows]
-        return Polytope(matrix, np.array(offset), np.array([row.strict for row in rows], dtype=np.bool_))
+            coefficients = {max(variable, ~variable): value for variable, value in row.coefficients.items()}
+            for j, coefficient in coefficients.items():
+                matrix[i, j] = _coefficient(coefficient)
+            offset[i] = _offset(row.offset)
+            if float(offset[i]) != row.offset or any(float(matrix[i, j]) != value for j, value in coefficients.items()):
+                exact[i] = coefficients, row.offset
+        return Polytope(matrix, offset, np.array([row.strict for row in rows], dtype=np.bool_), exact)
 
     def _reserve(self, numbers: int) -> None:
         self.numbers += numbers
@@ -179,15 +183,19 @@ class _Builder:
             raise UnsupportedProperty(f"more than {MAX_NUMBERS} numbers in its disjuncts: split it into several files")
 
 
-def _finite(value: Fraction) -> float:
-    nearest = nearest_float(value)
-    if math.isinf(nearest):
-        raise UnsupportedProperty("a constant of a linear constraint is out of the range of float64: scale it down")
-    return nearest
+def _offset(value: Fraction) -> float:
+    """Not below the exact one: what is unsafe stays unsafe."""
+    return _finite(at_least_float(value))
 
 
 def _coefficient(value: Fraction) -> float:
-    nearest = _finite(value)
+    nearest = _finite(nearest_float(value))
     if nearest == 0.0:  # would silently drop the variable
         raise UnsupportedProperty("a coefficient of a linear constraint is too small for float64: scale it up")
     return nearest
+
+
+def _finite(value: float) -> float:
+    if math.isinf(value):
+        raise UnsupportedProperty("a constant of a linear constraint is out of the range of float64: scale it down")
+    return value + 0.0

@@ -11,9 +11,10 @@ is that number as float64 reads it; the network sees it rounded to its element t
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,14 +23,21 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.errors import PropertyError
 from ginnacer_verify.network import Array, read_only
 
+Row: TypeAlias = tuple[dict[int, Fraction], Fraction]
+"""The coefficients of a row that are not zero, and its offset."""
+
 
 @dataclass(frozen=True, eq=False)
 class Polytope:
-    """All `v` with `matrix @ v <= offset`; `<` in the rows marked strict. No rows: the whole space."""
+    """All `v` with `matrix @ v <= offset`; `<` in the rows marked strict. No rows: the whole space.
+
+    `exact` has the coefficients and the offset of those rows that float64 cannot hold: they are what counts. Such a row
+    of `matrix` is the nearest, off by at most `slop`, and its `offset` is not below the exact one."""
 
     matrix: Array
     offset: Array
     strict: NDArray[np.bool_]
+    exact: Mapping[int, Row] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         matrix, offset = read_only(self.matrix), read_only(self.offset)
@@ -61,19 +69,30 @@ class Polytope:
     def dimension(self) -> int:
         return int(self.matrix.shape[1])
 
+    def row(self, i: int) -> Row:
+        """A row in exact arithmetic."""
+        if i in self.exact:
+            return self.exact[i]
+        coefficients = {int(j): Fraction(float(self.matrix[i, j])) for j in np.flatnonzero(self.matrix[i])}
+        return coefficients, Fraction(float(self.offset[i]))
+
+    @property
+    def slop(self) -> Array:
+        """How far each coefficient of `matrix` can be from the exact one."""
+        slop = np.zeros(self.matrix.shape)
+        for i, (coefficients, _) in self.exact.items():
+            for j, coefficient in coefficients.items():
+                if error := abs(coefficient - Fraction(float(self.matrix[i, j]))):
+                    slop[i, j] = math.nextafter(float(error), math.inf)
+        return slop
+
     def slacks(self, v: ArrayLike) -> list[Fraction]:
         """`offset - matrix @ v`, row by row, in exact arithmetic: non-negative (positive if strict) is inside."""
-        values = np.asarray(v, dtype=np.float64)
+        values = [Fraction(value) for value in np.asarray(v, dtype=np.float64).tolist()]
+        rows = (self.row(i) for i in range(len(self)))
         return [
-            Fraction(float(self.offset[i]))
-            - sum(
-                (
-                    Fraction(float(self.matrix[i, j])) * Fraction(float(values[j]))
-                    for j in np.flatnonzero(self.matrix[i])
-                ),
-                Fraction(0),
-            )
-            for i in range(len(self))
+            offset - sum((coefficient * values[j] for j, coefficient in coefficients.items()), Fraction(0))
+            for coefficients, offset in rows
         ]
 
     def __contains__(self, v: ArrayLike) -> bool:

@@ -11,10 +11,10 @@ import numpy as np
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import PropertyError, UnsupportedProperty
-from ginnacer_verify.network import Array
 from ginnacer_verify.properties.disjuncts import element
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
 from ginnacer_verify.properties.rounding import Bound, interval
+from ginnacer_verify.properties.terms import MAX_NUMBER_LENGTH
 
 
 def to_vnnlib(prop: Property, version: str = "1.0") -> str:
@@ -67,46 +67,60 @@ class _Writer:
             name = element(self.x, i, self.version)
             if np.isinf([low, high]).any():
                 raise PropertyError(f"input {name} is unbounded: VNN-LIB properties need a box")
-            number = self._number if low == high else self._exact  # a pin is read as the nearest float64
+            number = self._nearest if low == high else self._exact  # a pin is read as the nearest float64
             conditions += [f"(>= {name} {number(low)})", f"(<= {name} {number(high)})"]
         return conditions
 
     def _rows(self, polytope: Polytope, variable: Variable, above: int = 0) -> list[str]:
         """The rows that have more than so many coefficients."""
-        return [
-            self._row(row, float(offset), bool(strict), variable)
-            for row, offset, strict in zip(polytope.matrix, polytope.offset, polytope.strict, strict=True)
-            if np.count_nonzero(row) > above
-        ]
+        rows = ((polytope.row(i), bool(polytope.strict[i])) for i in range(len(polytope)))
+        return [self._row(*row, strict, variable) for row, strict in rows if len(row[0]) > above]
 
-    def _row(self, row: Array, offset: float, strict: bool, variable: Variable) -> str:
+    def _row(self, coefficients: dict[int, Fraction], offset: Fraction, strict: bool, variable: Variable) -> str:
         """A comparison in the simplest form that says the same, because many tools read only the simple forms."""
         less, greater = ("<", ">") if strict else ("<=", ">=")
-        terms = {element(variable, int(i), self.version): float(row[i]) for i in np.flatnonzero(row)}
+        terms = {element(variable, i, self.version): coefficients[i] for i in sorted(coefficients)}
         match sorted(terms.items(), key=lambda term: -term[1]):
-            case [(name, 1.0)]:
-                return f"({less} {name} {self._number(offset)})"
-            case [(name, -1.0)]:
-                return f"({greater} {name} {self._number(0.0 - offset)})"
-            case [(name, 1.0), (other, -1.0)] if offset == 0.0:
+            case [(name, 1)]:
+                return f"({less} {name} {self._exact(offset)})"
+            case [(name, -1)]:
+                return f"({greater} {name} {self._exact(-offset)})"
+            case [(name, 1), (other, -1)] if offset == 0:
                 return f"({less} {name} {other})"
-        scaled = [name if c == 1.0 else f"(* {self._number(c)} {name})" for name, c in terms.items()]
+        scaled = [name if c == 1 else f"(* {self._exact(c)} {name})" for name, c in terms.items()]
         left = f"(+ {' '.join(scaled)})" if len(scaled) > 1 else scaled[0]
-        return f"({less} {left} {self._number(offset)})"
+        return f"({less} {left} {self._exact(offset)})"
 
-    def _number(self, value: float) -> str:
+    def _nearest(self, value: float) -> str:
         """The shortest decimal to which this float64 is the nearest."""
         return self._text(Decimal(repr(value)))
 
-    def _exact(self, value: float) -> str:
-        """The decimal that is this float64: readers may round ends inwards, outwards or not at all."""
-        return self._text(Decimal(value))
+    def _exact(self, value: float | Fraction) -> str:
+        """The decimal that is this number: readers may round inwards, outwards or not at all."""
+        return self._text(decimal_of(Fraction(value)))
 
     def _text(self, value: Decimal) -> str:
         if self.version == "2.0" and 0 < value.copy_abs() < sys.float_info.min:
-            raise UnsupportedProperty(f"{value} is below the numbers that the parser of VNN-LIB 2.0 can read")
+            raise UnsupportedProperty(f"{float(value)} is below the numbers that the parser of VNN-LIB 2.0 can read")
         text = format(value, "f")
-        return text if "." in text else f"{text}.0"
+        text = text.rstrip("0") if "." in text else f"{text}.0"
+        text = f"{text}0" if text.endswith(".") else text
+        if len(text) > MAX_NUMBER_LENGTH:
+            raise UnsupportedProperty(f"a number of {len(text)} digits: readers refuse it")
+        return text
+
+
+def decimal_of(value: Fraction) -> Decimal:
+    """The decimal with this very value."""
+    twos = (value.denominator & -value.denominator).bit_length() - 1
+    fives, rest = 0, value.denominator >> twos
+    while rest % 5 == 0:
+        fives, rest = fives + 1, rest // 5
+    if rest != 1:
+        raise PropertyError(f"{str(value)[:40]} has no end as a decimal")
+    places = max(twos, fives)
+    digits = abs(value.numerator) * 10**places // value.denominator
+    return Decimal((int(value < 0), tuple(map(int, str(digits))), -places))
 
 
 def _either(alternatives: list[list[str]]) -> list[str]:
@@ -134,8 +148,9 @@ def _tightened(disjunct: Disjunct) -> Box:
         if np.isfinite([lower[i], upper[i]]).all():
             sides: dict[bool, Bound] = {False: (-Fraction(lower[i]), True), True: (Fraction(upper[i]), True)}
             for r in single[rows.matrix[single, i] != 0]:
-                coefficient = Fraction(float(rows.matrix[r, i]))
-                bound = (Fraction(float(rows.offset[r])) / abs(coefficient), not rows.strict[r])
+                coefficients, offset = rows.row(int(r))
+                coefficient = coefficients[i]
+                bound = (offset / abs(coefficient), not rows.strict[r])
                 sides[coefficient > 0] = min(sides[coefficient > 0], bound)
             lower[i], upper[i] = interval(sides[False], sides[True])[0]
     return Box(lower, upper)
@@ -144,7 +159,8 @@ def _tightened(disjunct: Disjunct) -> Box:
 def _contradicts(disjunct: Disjunct) -> bool:
     """Whether a row without variables is false, `0 <= -1`; VNN-LIB needs a variable in each comparison."""
     for rows in (disjunct.inputs, disjunct.outputs):
-        zero = ~rows.matrix.any(axis=1)
-        if (zero & ((rows.offset < 0) | (rows.strict & (rows.offset <= 0)))).any():
-            return True
+        for i in np.flatnonzero(~rows.matrix.any(axis=1)):
+            offset = rows.row(int(i))[1]
+            if offset < 0 or (offset == 0 and rows.strict[i]):
+                return True
     return False

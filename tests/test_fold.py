@@ -1,5 +1,6 @@
 """Folding: what stable neurons and rows become, against exact rationals, with the error that is claimed for it."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -12,6 +13,7 @@ from ginnacer_verify.fold import Affine, Expressions, fold_error, fold_rows
 from ginnacer_verify.network import Array, Layer, Network, dense
 from ginnacer_verify.parts import Bounded, Part
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
+from ginnacer_verify.properties.vnnlib import parse_vnnlib
 
 Exact = list[Fraction]
 
@@ -162,3 +164,15 @@ def test_rows_are_moved_outwards_beyond_the_tolerance_of_solvers() -> None:
     slack = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0).base.relus.slack
     assert len(slack) == 2
     assert (slack >= 1e-8).all()
+
+
+def test_rows_that_float64_cannot_hold_are_charged() -> None:
+    """At y = (1e6, 1e6) the exact row 0.1 y0 - 0.3 y1 is below the folded one by more than rounding takes."""
+    network = Network.from_arrays((np.eye(2), [0.0, 0.0]))
+    text = "".join(f"(declare-const {name} Real)" for name in ("X_0", "X_1", "Y_0", "Y_1"))
+    text += "".join(f"(assert (and (>= X_{i} 0) (<= X_{i} 1)))" for i in range(2))
+    (disjunct,) = parse_vnnlib(f"{text}(assert (<= (- (* 0.1 Y_0) (* 0.3 Y_1)) 0.7))").disjuncts
+    plain = replace(disjunct, outputs=replace(disjunct.outputs, exact={}))
+    largest = np.full(2, 1e6)
+    charge = fold_error(network, [disjunct], largest) - fold_error(network, [plain], largest)
+    assert charge[0] >= float(abs(Fraction(0.1) - Fraction(1, 10)) + abs(Fraction(0.3) - Fraction(3, 10))) * 1e6 * 0.999

@@ -14,8 +14,8 @@ from ginnacer_verify.network import Layer, Network
 from ginnacer_verify.portfolio import choose, verify
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
-from ginnacer_verify.replay import Counterexample, Judge
-from ginnacer_verify.verdict import Violated
+from ginnacer_verify.replay import Counterexample, Judge, Spurious
+from ginnacer_verify.verdict import Undecided, Violated
 
 SETS = Path(__file__).resolve().parent.parent / "vnnlib"
 SLOW = {"digits_48x4.onnx"}
@@ -131,3 +131,50 @@ def test_a_box_with_real_numbers_is_not_empty(engine: str) -> None:
     box = "(>= X_0 0.3)", "(<= X_0 0.30000000000000001)"
     assert verify(IDENTITY, stated(*box, "(>= Y_0 0.2)"), engine=engine, timeout=120).word == "unknown"
     assert verify(IDENTITY, stated(*box, "(>= Y_0 0.5)"), engine=engine, timeout=120).word == "unsat"
+
+
+@pytest.mark.parametrize("restarts", [0, 24])
+@pytest.mark.parametrize("engine", ["auto", "boxes", "phases", "cegar"])
+@pytest.mark.parametrize(
+    ("box", "witness"),
+    [
+        (("(>= X_0 1e-46)", "(<= X_0 2e-46)"), 1e-46),
+        (("(> X_0 0.1)", "(< X_0 0.100000000001)"), 0.1000000000005),
+        (("(>= X_0 0.3)", "(<= X_0 0.30000000000000001)"), 0.3),
+    ],
+)
+def test_a_box_without_a_number_of_the_type(box: tuple[str, str], witness: float, engine: str, restarts: int) -> None:
+    """It is safe if that is proved for all real inputs, but nothing in it is a counterexample."""
+    reached, missed = stated(*box, "(>= Y_0 0)"), stated(*box, "(>= Y_0 0.5)")
+    verdict = verify(IDENTITY, reached, engine=engine, timeout=120, restarts=restarts)
+    assert isinstance(verdict, Undecided)
+    assert (verdict.word, verdict.reason) == ("unknown", "the box holds no float32")
+    assert verify(IDENTITY, missed, engine=engine, timeout=120, restarts=restarts).word == "unsat"
+    judgement = Judge(IDENTITY, reached)([witness])
+    assert isinstance(judgement, Spurious)
+    assert judgement.reason == "the box holds no float32"
+
+
+def test_other_disjuncts_keep_their_counterexamples() -> None:
+    lacking, whole = "(and (>= X_0 1e-46) (<= X_0 2e-46) (>= Y_0 0))", "(and (>= X_0 1) (<= X_0 2) (>= Y_0 1.5))"
+    assert verify(IDENTITY, stated(f"(or {lacking} {whole})"), timeout=120).word == "sat"
+
+
+@pytest.mark.parametrize("restarts", [0, 24])
+@pytest.mark.parametrize("engine", ["auto", "boxes", "phases", "cegar"])
+def test_boxes_up_to_the_end_of_float64(engine: str, restarts: int) -> None:
+    box = "(>= X_0 -1e308)", "(<= X_0 1e308)"
+    word = verify(IDENTITY, stated(*box, "(>= Y_0 0.5)"), engine=engine, timeout=30, restarts=restarts).word
+    assert word == "sat" if restarts else word != "unsat"
+    word = verify(IDENTITY, stated(*box, "(>= Y_0 1.5e308)"), engine=engine, timeout=5, restarts=restarts).word
+    assert word != "sat"
+
+
+@pytest.mark.parametrize("engine", ["auto", "boxes", "phases", "cegar"])
+def test_constants_that_float64_cannot_hold(engine: str) -> None:
+    half = "(>= X_0 0)", "(<= X_0 0.5)"
+    above = verify(IDENTITY, stated(*half, "(>= Y_0 0.50000000000000000001)"), engine=engine, timeout=120)
+    assert above.word != "sat"
+    assert verify(IDENTITY, stated(*half, "(>= Y_0 0.49999999999999999999)"), engine=engine, timeout=120).word == "sat"
+    scaled = stated(*half, "(<= (* -0.1 Y_0) -0.05)")  # reached at 0.5 alone
+    assert verify(IDENTITY, scaled, engine=engine, timeout=120).word != "unsat"

@@ -40,6 +40,9 @@ def test_points_of_a_box_are_inside(largest: float) -> None:
 def test_the_middle_of_all_numbers_is_a_number() -> None:
     largest = np.full(2, np.finfo(np.float64).max)
     assert Box(-largest, largest).middle.tolist() == [0.0, 0.0]
+    box = Box(-largest, largest)
+    assert box.width.tolist() == largest.tolist()
+    assert all(point in box for point in box.sample(np.random.default_rng(0), 100))
     assert Box(np.array([5e-324]), np.array([5e-324])).middle.tolist() == [5e-324]
 
 
@@ -76,8 +79,9 @@ def test_polytope_membership_is_exact() -> None:
     ],
 )
 def test_polytopes_that_are_not_well_formed(arguments: tuple[list[float], ...]) -> None:
+    matrix, offset, strict = (np.array(part) for part in arguments)
     with pytest.raises(PropertyError):
-        Polytope(*(np.array(part) for part in arguments))
+        Polytope(matrix, offset, strict)
 
 
 def test_a_property_is_the_union_of_its_disjuncts() -> None:

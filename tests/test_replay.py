@@ -15,7 +15,7 @@ from ginnacer_verify.graph.chain import chain_of
 from ginnacer_verify.loading import parse_onnx
 from ginnacer_verify.network import Network, read_only
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
-from ginnacer_verify.replay import Counterexample, Judge, Spurious, settle
+from ginnacer_verify.replay import Counterexample, Judge, Spurious, check_fit, settle
 
 FLOAT32 = np.dtype(np.float32)
 IDENTITY = Network.from_arrays(([[1.0]], [0.0]))
@@ -163,6 +163,44 @@ def test_property_must_fit_the_network() -> None:
         Judge(Network.from_arrays(([[1.0], [1.0]], [0.0, 0.0])), one_input(0, 1, 0.5))
     with pytest.raises(PropertyError, match="declares float64 inputs, but the network takes float32"):
         Judge(IDENTITY, replace(one_input(0, 1, 0.5), x=Variable("X", (1,), "float64")))
+
+
+def shaped(input_shape: tuple[int, ...], output_shape: tuple[int, ...]) -> Network:
+    return replace(
+        Network.from_arrays((np.eye(6), np.zeros(6))), input_shape=input_shape, output_shape=output_shape, model=b""
+    )
+
+
+def test_shapes_and_types_must_fit_the_network() -> None:
+    box = Box(np.zeros(6), np.ones(6))
+    flat = Property.of(Disjunct(box, Polytope.everything(6), Polytope.everything(6)))
+    network = shaped((1, 2, 3), (2, 3))
+    for x, y in (((6,), (6,)), ((1, 2, 3), (2, 3)), ((2, 3), (1, 2, 3, 1)), ((1, 6), (6, 1))):
+        check_fit(network, replace(flat, x=Variable("X", x), y=Variable("Y", y)))
+    with pytest.raises(PropertyError, match=r"inputs of shape \[1, 3, 2\], but the network takes \[1, 2, 3\]"):
+        check_fit(network, replace(flat, x=Variable("X", (1, 3, 2))))
+    with pytest.raises(PropertyError, match=r"outputs of shape \[3, 2\], but the network gives \[2, 3\]"):
+        check_fit(network, replace(flat, y=Variable("Y", (3, 2))))
+    with pytest.raises(PropertyError, match="declares float64 outputs, but the network gives float32"):
+        check_fit(network, replace(flat, y=Variable("Y", (6,), "float64")))
+
+
+def test_a_box_without_a_number_of_the_type_has_no_counterexample() -> None:
+    for prop in (one_input(1e-46, 2e-46, -1), one_input(0.1, 0.1 + 1e-12, -1)):
+        for x in (0.0, 0.1, 1e-46, float(np.float32(0.1))):
+            found = Judge(IDENTITY, prop)([x])
+            assert isinstance(found, Spurious)
+            assert found.reason == "the box holds no float32"
+    assert isinstance(Judge(IDENTITY, one_input(1e-46, 1e-46, 0))([1e-46]), Counterexample)  # a pin, rounded to 0
+    doubles = replace(IDENTITY, dtype=np.dtype(np.float64))
+    assert isinstance(Judge(doubles, one_input(1e-46, 2e-46, -1))([1e-46]), Counterexample)
+    assert isinstance(
+        Judge(IDENTITY, one_input(-1e308, 1e308, 1))(settle([1e308], one_input(-1e308, 1e308, 1).boxes[0], FLOAT32)),
+        Counterexample,
+    )
+    beyond = Judge(IDENTITY, one_input(1e300, 2e300, 1))([1e300])
+    assert isinstance(beyond, Spurious)
+    assert beyond.reason == "the box holds no float32"
 
 
 @settings(derandomize=True, max_examples=500)

@@ -4,6 +4,7 @@ import gzip
 import math
 import random
 import time
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -232,6 +233,20 @@ def test_rows_have_the_nearest_constants() -> None:
     assert disjunct.outputs.matrix.tolist() == [[-0.1, 0]]
     assert disjunct.outputs.offset.tolist() == [-0.3]  # exactly 3/10 first, rounded once
     assert disjunct.outputs.strict.tolist() == [True]
+
+
+def test_rows_that_float64_cannot_hold_are_exact() -> None:
+    text = "(assert (>= Y_0 0.50000000000000000001))(assert (<= (+ (* 0.1 Y_0) Y_1) 0.1))(assert (<= Y_1 0.25))"
+    (disjunct,) = parse_vnnlib(DECLARED + UNIT_BOX + text).disjuncts
+    rows = disjunct.outputs
+    assert sorted(rows.exact) == [0, 1]
+    assert rows.offset.tolist() == [-0.5, 0.1, 0.25]  # never below the exact ones
+    assert [0.5, 0.0] not in rows
+    assert [math.nextafter(0.5, 1), 0.0] in rows
+    assert [1.0, 0.0] in rows
+    assert [1.0, 5e-324] not in rows
+    assert (rows.slop > 0).tolist() == [[False, False], [True, False], [False, False]]
+    assert rows.slop[1, 0] >= abs(Fraction(0.1) - Fraction(1, 10))
 
 
 def test_declare_fun_comments_and_line_ends() -> None:

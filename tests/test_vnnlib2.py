@@ -65,6 +65,23 @@ def test_unequal_splits() -> None:
     assert [prop.is_unsafe_at([0.5] * 4, [y, 0]) for y in (0.0, 0.25, 0.5)] == [True, False, True]
 
 
+def test_equal_is_two_closed_rows() -> None:
+    prop = parse_vnnlib(HEADER + UNIT_BOX + "(assert (== Y[0,0] 0.25))")
+    (disjunct,) = prop.disjuncts
+    assert disjunct.outputs.strict.tolist() == [False, False]
+    assert [prop.is_unsafe_at([0.5] * 4, [y, 0]) for y in (0.0, 0.25, 0.5)] == [False, True, False]
+
+
+@pytest.mark.parametrize(("relation", "unsafe"), [("<", {0.0}), ("<=", {0.0, 0.25}), (">", {0.5}), (">=", {0.25, 0.5})])
+def test_strict_is_strict(relation: str, unsafe: set[float]) -> None:
+    prop = parse_vnnlib(HEADER + UNIT_BOX + f"(assert ({relation} Y[0,0] 0.25))")
+    assert {y for y in (0.0, 0.25, 0.5) if prop.is_unsafe_at([0.5] * 4, [y, 0])} == unsafe
+    inputs = parse_vnnlib(HEADER + UNIT_BOX + f"(assert ({relation} X[0,0] 0.25))(assert (<= Y[0,0] 9.0))")
+    assert [inputs.is_unsafe_at([x, 0.5, 0.5, 0.5], [0, 0]) for x in (0.0, 0.25, 0.5)] == [
+        bool(each) for each in unsafe
+    ]
+
+
 def test_literals_are_read_exactly() -> None:
     text = "(assert (<= X[0,0] 0.300000000000000000000000000001))(assert (>= X[0,0] 0.3))"
     (disjunct,) = parse_vnnlib(HEADER + UNIT_BOX + text).disjuncts

@@ -198,7 +198,7 @@ def test_what_cannot_be_written() -> None:
         to_vnnlib(one([0, 0], [1, 1], Polytope.everything(2)), "3.0")
     with pytest.raises(PropertyError, match="X_1 is unbounded"):
         to_vnnlib(one([0, 0], [1, math.inf], Polytope.everything(2)))
-    with pytest.raises(UnsupportedProperty, match="1E-310"):
+    with pytest.raises(UnsupportedProperty, match="1e-310"):
         to_vnnlib(one([0, 0], [1, 1], Polytope.of([[1, 0]], [1e-310])), "2.0")
 
 

@@ -48,7 +48,7 @@ def same_set(first: Property, second: Property) -> bool:
         (a.box.lower == b.box.lower).all()
         and (a.box.upper == b.box.upper).all()
         and all(
-            (p.matrix == q.matrix).all() and (p.offset == q.offset).all() and (p.strict == q.strict).all()
+            [p.row(i) for i in range(len(p))] == [q.row(i) for i in range(len(q))] and (p.strict == q.strict).all()
             for p, q in ((a.inputs, b.inputs), (a.outputs, b.outputs))
         )
         for a, b in pairs

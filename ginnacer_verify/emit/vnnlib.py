@@ -31,4 +31,8 @@ def abstract_property(prop: Property, abstraction: Abstraction) -> Property:
 def _over_bounds(disjunct: Disjunct) -> Polytope:
     matrix = disjunct.outputs.matrix
     both = np.hstack([np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)])
-    return Polytope(both, disjunct.outputs.offset, disjunct.outputs.strict)
+    exact = {
+        i: ({j if value > 0 else j + matrix.shape[1]: value for j, value in coefficients.items()}, offset)
+        for i, (coefficients, offset) in disjunct.outputs.exact.items()
+    }
+    return Polytope(both, disjunct.outputs.offset, disjunct.outputs.strict, exact)

@@ -73,6 +73,9 @@ class NativeRun:
             self.searches.append(search)
         if found := self._confirm(search, worst):
             return found
+        unsafe = {int(owner) for owner in worst.owner[worst.slacks <= 0]}
+        if any(self.judge.lacks_numbers(search.problem.disjuncts[owner]) for owner in unsafe):
+            return self.judge.no_number  # and no proof: real inputs are unsafe
         if search.stuck:
             return "the network comes nearer to the unsafe set than boxes can be halved"
         if self.observe:
@@ -107,5 +110,5 @@ class NativeRun:
 
 def _around(x: Array, box: Box) -> Box:
     """A small box around a point, inside of the given one."""
-    reach = NEIGHBOURHOOD * (box.upper - box.lower)
+    reach = NEIGHBOURHOOD * box.width
     return Box(np.maximum(box.lower, x - reach), np.minimum(box.upper, x + reach))

@@ -67,7 +67,9 @@ class Folding:
 
         All of them vary the same inputs, in as many rows. Boxes and coefficients that they share are there once."""
         boxes, box_of = _distinct(disjuncts, lambda disjunct: disjunct.box)
-        sets, last_of = _distinct(disjuncts, lambda disjunct: disjunct.outputs.matrix.tobytes())
+        sets, last_of = _distinct(
+            disjuncts, lambda disjunct: (disjunct.outputs.matrix.tobytes(), disjunct.outputs.slop.tobytes())
+        )
         matrices = [disjunct.outputs.matrix for disjunct in sets]
         offset = np.stack([disjunct.outputs.offset for disjunct in disjuncts])
         lower, upper = (np.stack([getattr(d.box, end) for d in boxes]) for end in ("lower", "upper"))
@@ -80,7 +82,8 @@ class Folding:
         entering = largest[-1]
         for number, matrix in enumerate(matrices):
             own = last_of == number
-            lost = rows_error(self.last, matrix, offset[own], entering[box_of[own]])
+            slop = sets[number].outputs.slop if sets[number].outputs.exact else None
+            lost = rows_error(self.last, matrix, offset[own], entering[box_of[own]], slop)
             errors[own, -1] += lost.max(axis=1, initial=0.0)
         if not self.hidden:
             bias = bias + np.stack([rows[s] @ fixed[b] for s, b in zip(last_of, box_of, strict=True)])
@@ -113,6 +116,7 @@ class Folding:
         low, high = lower[:, varying][box_of], upper[:, varying][box_of]
         return Problem(disjuncts, net, low, high, neurons[box_of], errors, varying)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _rounding(
         self, size: Array, box_of: Integers, rows: Sequence[Array], last_of: Integers, bias: Array
     ) -> tuple[list[Array], Array]:

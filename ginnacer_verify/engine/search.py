@@ -48,6 +48,7 @@ class Boxes:
     def joined(cls, parts: Sequence["Boxes"]) -> "Boxes":
         return cls(*(np.concatenate(values) for values in zip(*(part.arrays for part in parts), strict=True)))
 
+    @np.errstate(over="ignore")
     def halved(self, chosen: NDArray[np.intp], splits: Integers) -> "Boxes":
         """Two boxes for each chosen one."""
         twice = self.part(np.repeat(chosen, 2))
@@ -55,7 +56,7 @@ class Boxes:
         rows, at = np.arange(len(chosen)), splits[chosen]
         width = np.where(np.nextafter(low, np.inf) < high, high - low, -1.0)  # no number in between: cannot be halved
         at = np.where(width[rows, at] > 0, at, width.argmax(axis=1))
-        middle = low[rows, at] + 0.5 * (high[rows, at] - low[rows, at])
+        middle = low[rows, at] + (0.5 * high[rows, at] - 0.5 * low[rows, at])  # the difference may be beyond float64
         twice.high[2 * rows, at] = twice.low[2 * rows + 1, at] = middle
         return twice
 

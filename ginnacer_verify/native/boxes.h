@@ -464,7 +464,7 @@ static void bound_box(const Net *net, const Boxes *boxes, int64_t b, const Memor
     const double error = net->errors[owner * net->layers + net->layers - 1];
     double *low_x = boxes->low + b * m->inputs, *high_x = boxes->high + b * m->inputs;
     for (int64_t j = 0; j < m->inputs; j++) {
-        const double c = low_x[j] + 0.5 * (high_x[j] - low_x[j]), above = high_x[j] - c, below = c - low_x[j];
+        const double c = low_x[j] + (0.5 * high_x[j] - 0.5 * low_x[j]), above = high_x[j] - c, below = c - low_x[j];
         m->centroid[j] = c;
         m->radius[j] = (above > below ? above : below) * (1.0 + 1e-15);
         m->low[j] = -1.0;
@@ -534,7 +534,7 @@ static void bound_boxes(const Net *net, const Boxes *boxes, int64_t first, int64
         double *point = boxes->points + b * m.inputs;
         const double *low = boxes->low + b * m.inputs, *high = boxes->high + b * m.inputs;
         boxes->slacks[b] = worst_in(net, boxes->owner[b], &m, point);
-        for (int64_t j = 0; j < m.inputs; j++) m.middle[j] = low[j] + 0.5 * (high[j] - low[j]);
+        for (int64_t j = 0; j < m.inputs; j++) m.middle[j] = low[j] + (0.5 * high[j] - 0.5 * low[j]);
         const double other = worst_in(net, boxes->owner[b], &m, m.middle);
         if (other < boxes->slacks[b]) {
             copy(m.middle, point, m.inputs);
