@@ -34,6 +34,7 @@ def fold_error(network: Network, disjuncts: Sequence[Disjunct], largest: Array) 
     return read_only(rows_error(network.layers[-1], matrix, offset, largest, _slop(rows)))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows proves nothing
 def rows_error(last: Layer, matrix: Array, offset: Array, largest: Array, slop: Array | None = None) -> Array:
     """`fold_error` for some rows; or, where `offset` and `largest` have one row per disjunct, for each of these.
 

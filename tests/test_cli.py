@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +104,7 @@ def test_replay_of_a_tie_and_of_what_overflows(
     witness.write_text(json.dumps({"x": [0.0, 0.0, 0.5]}))
     y = json.loads(run(capsys, "replay", network, prop, witness, "--json")[1])["y"]
     for relation, word in (("<", "safe"), ("<=", "unsafe")):
-        prop.write_text(PROPERTY.replace("(or (<= Y_0 Y_1) (>= Y_0 1000))", f"({relation} Y_0 {y[0]:.20f})"))
+        prop.write_text(PROPERTY.replace("(or (<= Y_0 Y_1) (>= Y_0 1000))", f"({relation} Y_0 {Decimal(y[0]):f})"))
         assert run(capsys, "replay", network, prop, witness)[1].split()[-1] == word
     graph = Graph([1, 3])
     graph.add("Gemm", np.full((3, 2), 1e30, dtype="f4"), np.zeros(2, dtype="f4"))

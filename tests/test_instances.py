@@ -221,7 +221,7 @@ def test_the_package_reads_the_same_property(name: str, network: str, prop: str,
         (
             [at_or_beyond(low, +1) for low in case.lower],
             [at_or_beyond(high, -1) for high in case.upper],
-            {(tuple(sorted(factors.items())), float(offset)) for factors, offset in case.rows},
+            {(tuple(sorted(factors.items())), offset) for factors, offset in case.rows},
         )
         for case in mine
     ]
@@ -239,8 +239,8 @@ def unsafe_sets(prop: Property) -> list[Any]:
             disjunct.witnesses.lower.tolist(),
             disjunct.witnesses.upper.tolist(),
             {
-                (tuple((int(i), int(row[i])) for i in np.flatnonzero(row)), float(offset))
-                for row, offset in zip(disjunct.outputs.matrix, disjunct.outputs.offset, strict=True)
+                (tuple(sorted(factors.items())), offset)
+                for factors, offset in map(disjunct.outputs.row, range(len(disjunct.outputs)))
             },
         )
         for disjunct in prop.disjuncts
