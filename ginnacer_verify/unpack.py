@@ -6,7 +6,7 @@ import zlib
 
 from ginnacer_verify.deadline import FOREVER, Deadline
 
-MAX_BYTES = 2_000_000_000
+MAX_BYTES = 500_000_000
 """More is not unpacked: a file of 2 MB can hold 2 GB of nothing."""
 PIECE = 1 << 20
 

@@ -27,6 +27,8 @@ from ginnacer_verify.properties.terms import MAX_DISJUNCTS, MINUS_ONE, ONE, numb
 
 CHUNK = 1 << 20
 """So many characters are taken apart at once: all pieces of a text would take ten times its size."""
+LOOK = 1 << 16
+"""After so many comparisons the clock is looked at."""
 MAX_WORD = 60
 """Numbers beyond so many characters are for the general reader."""
 
@@ -91,7 +93,7 @@ def _parsed(text: str, deadline: Deadline) -> Property:
         names = _named(x, 1) | _named(y, -1)
     else:
         version, start, network = "1.0", max(0, text.find("(assert")), ""
-        names = _declared(text[:start])
+        names = _declared(text, start, deadline)
         x, y = (Variable(letter, (sum(name[0] == letter for name in names),)) for letter in "XY")
         if not (x.size and y.size and max(names.values()) < x.size and ~min(names.values()) < y.size):
             raise NotPlain
@@ -115,12 +117,18 @@ def _named(variable: Variable, sign: int) -> dict[str, int]:
     return {f"{variable.name}[{','.join(p)}]": i if sign > 0 else ~i for i, p in enumerate(places)}
 
 
-def _declared(text: str) -> dict[str, int]:
+def _declared(text: str, stop: int, deadline: Deadline) -> dict[str, int]:
     names: dict[str, int] = {}
-    for name, other in DECLARATION1.findall(text):
-        if other or name in names:
-            raise NotPlain
-        names[name] = int(name[2:]) if name[0] == "X" else ~int(name[2:])
+    start = 0
+    while start < stop:
+        deadline.check("the property was read")
+        end = text.find("(declare", start + CHUNK, stop)
+        end = stop if end < 0 else end
+        for name, other in DECLARATION1.findall(text, start, end):
+            if other or name in names:
+                raise NotPlain
+            names[name] = int(name[2:]) if name[0] == "X" else ~int(name[2:])
+        start = end
     if not names:
         raise NotPlain
     return names
@@ -225,7 +233,9 @@ class _Maker:
         orders: list[tuple[int, int | str, int, bool]] = []
         rows: list[tuple[int, int | str, int, bool]] = []
         names, read = self.names, self.read
-        for relation, left, right in atoms:
+        for count, (relation, left, right) in enumerate(atoms):
+            if not count % LOOK:
+                self.deadline.check("the property was read")
             variable = names.get(left)
             other = names.get(right)
             if variable is None or (other is None and right[0] > "9") or variable == other:
@@ -261,7 +271,12 @@ class _Maker:
         if len(lower) < self.inputs or len(upper) < self.inputs:
             raise NotPlain
         self._reserve(4 * self.inputs + OBJECT)
-        found = np.array([self._interval(lower[i], upper[i]) for i in range(self.inputs)]).T.copy()
+        ends_of: list[tuple[float, float, float, float]] = []
+        for i in range(self.inputs):
+            if not i % LOOK:
+                self.deadline.check("the property was read")
+            ends_of.append(self._interval(lower[i], upper[i]))
+        found = np.array(ends_of).T.copy()
         found.setflags(write=False)
         box, inner = self._box(found[:2]), self._box(found[2:])
         orders = self._polytope([row for side in sides for row in side.orders], self.inputs)

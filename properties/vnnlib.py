@@ -33,6 +33,7 @@ def read_vnnlib(path: str | Path, *, deadline: Deadline = FOREVER) -> Property:
         hint = "VNN-LIB is plain text in UTF-8"
         raise VnnlibSyntaxError("bytes that are no text", source=path, line=line, hint=hint) from None
     del data
+    deadline.check("the property was read")
     return parse_vnnlib(text, source=path, deadline=deadline)
 
 
@@ -47,5 +48,6 @@ def parse_vnnlib(text: str, *, source: str | Path = "<text>", deadline: Deadline
 
 def parse_general(text: str, *, source: str | Path = "<text>", deadline: Deadline = FOREVER) -> Property:
     """As `parse_vnnlib`, for a text whose lines end with a line feed and without the fast way."""
+    deadline.check("the property was read")
     parse = parse_vnnlib2 if VERSION.match(text) else parse_vnnlib1
     return parse(text, str(source), deadline)
