@@ -3,6 +3,8 @@
 import time
 from dataclasses import dataclass
 
+from ginnacer_verify.errors import OutOfTime
+
 
 @dataclass(frozen=True)
 class Deadline:
@@ -29,6 +31,11 @@ class Deadline:
     @property
     def passed(self) -> bool:
         return time.monotonic() >= self.end
+
+    def check(self, before: str) -> None:
+        """Raise OutOfTime if it has passed; the message says before what, as in "the network was read"."""
+        if self.passed:
+            raise OutOfTime(f"time ran out before {before}: raise --timeout")
 
     def within(self, seconds: float) -> "Deadline":
         """The earlier of this deadline and `seconds` from now."""

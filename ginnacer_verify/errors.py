@@ -9,6 +9,7 @@
     │   │   └── UnsupportedProperty    well-formed, but outside of what we decide
     │   ├── WitnessError           a witness file is not well-formed
     │   └── AbstractionError       an abstraction that cannot be built as asked
+    ├── OutOfTime                  the deadline passed while something was read; `verify` answers `timeout`
     └── InstallationError          something on this machine is missing or broken
         ├── BackendUnavailable     a backend whose package is not installed
         └── NativeUnavailable      the compiled engines were not built, or do not fit
@@ -62,6 +63,10 @@ class WitnessError(InputError):
 
 class AbstractionError(InputError):
     """An abstraction that cannot be built as asked."""
+
+
+class OutOfTime(GinnacerError):
+    """The deadline passed before there was anything to decide."""
 
 
 class InstallationError(GinnacerError):

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from ginnacer_verify.box import Box
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.graph.gradient import value_and_gradient
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.network import Array
@@ -19,6 +19,8 @@ from ginnacer_verify.replay import Counterexample, Judge, settle
 STEPS = 40
 LATTICE = 10_000
 """So many points are looked at before the first step."""
+PIECE = 1_000_000
+"""So many values of the widest node are computed before the clock is looked at."""
 HOPEFUL = 1e-4
 """Points whose excess in float64 is above this, relative to the offset, are not worth a replay in float32."""
 
@@ -84,9 +86,14 @@ def lattice(box: Box) -> Array:
     return points
 
 
-def best(graph: Graph, goal: Goal, points: Array, count: int) -> Array:
-    """The points that come nearest to being unsafe."""
-    return points[np.argsort(goal.excess(graph.evaluate(points)), kind="stable")[:count]]
+def best(graph: Graph, goal: Goal, points: Array, count: int, deadline: Deadline = FOREVER) -> Array:
+    """The points that come nearest to being unsafe, of those that there is time for."""
+    size, found = max(1, PIECE // graph.widest), [np.zeros(0)]
+    for start in range(0, len(points), size):
+        if deadline.passed:
+            break
+        found.append(goal.excess(graph.evaluate(points[start : start + size])))
+    return points[np.argsort(np.concatenate(found), kind="stable")[:count]]
 
 
 def descend(graph: Graph, goal: Goal, box: Box, x: Array, deadline: Deadline) -> Iterator[Array]:
@@ -141,7 +148,7 @@ def falsify(
         if deadline.passed:
             return None
         if not disjunct.box.is_empty and not judge.lacks_numbers(disjunct):
-            nearest = best(judge.graph, Goal.of(disjunct), lattice(disjunct.box), restarts)
+            nearest = best(judge.graph, Goal.of(disjunct), lattice(disjunct.box), restarts, deadline)
             points = np.concatenate([nearest, starts(disjunct.box, random, restarts)])
             if found := attack(judge, disjunct, disjunct.box, points, deadline):
                 return found

@@ -17,7 +17,7 @@ import numpy as np
 from ginnacer_verify import cegar, native
 from ginnacer_verify.backend import Backend
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.errors import InputError, NativeUnavailable, UnsupportedOperator
+from ginnacer_verify.errors import InputError, NativeUnavailable, OutOfTime, UnsupportedOperator
 from ginnacer_verify.falsify import falsify
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.graph.graph import Affine, Graph
@@ -91,17 +91,17 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
     return Choice("regions", f"{weights} weights, more than {MANY_WEIGHTS}")
 
 
-def _form(network: Network | Graph, engine: str) -> Network | Graph:
+def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network | Graph:
     """A chain where an engine for chains was asked for, or where the graph is one of moderate size, or nearly so."""
     if isinstance(network, Network) or engine == "regions":
         return network
     if engine != "auto":
-        return as_chain(network)
+        return as_chain(network, deadline)
     affine = (node for node in network.nodes if isinstance(node, Affine))
     if sum(float(one.inputs) * one.outputs for node in affine for one in node.maps) > MANY_MAPPED:
         return network
     try:
-        chain = as_chain(network)
+        chain = as_chain(network, deadline)
     except UnsupportedOperator:
         return network
     return chain if chain.relus <= 2 * network.neurons else network
@@ -129,7 +129,10 @@ def verify(
     often the falsifier starts per disjunct; 0 switches it off. `backend`, `initial`, `refine` and `per_round` are for
     the loop, `threads` (default: all cores) is for the native engine."""
     deadline = Deadline.after(timeout)
-    network = _form(network, engine)
+    try:
+        network = _form(network, engine, deadline)
+    except OutOfTime as problem:
+        return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     choice = choose(network, prop, engine)
     parts(prop)  # refuses boxes without ends
     threads = threads or os.cpu_count() or 1

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import UnsupportedProperty
 from ginnacer_verify.network import Array
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
@@ -20,6 +21,9 @@ from ginnacer_verify.properties.terms import MAX_DISJUNCTS, And, Formula, Or, Ro
 
 MAX_NUMBERS = 50_000_000
 """A property whose boxes and polytopes would hold more numbers is refused, before memory runs out."""
+
+OBJECT = 24
+"""A box or a polytope takes as much memory as so many numbers more."""
 
 Block: TypeAlias = tuple[Row, ...]
 """Rows that occur together. Disjuncts that share a part of the text share its blocks, and so their box."""
@@ -46,12 +50,17 @@ def element(variable: Variable, index: int, version: str) -> str:
     return f"{variable.name}[{','.join(indices)}]" if indices else variable.name
 
 
-def property_of(formula: Formula, x: Variable, y: Variable, version: str) -> Property:
+def property_of(formula: Formula, x: Variable, y: Variable, version: str, deadline: Deadline = FOREVER) -> Property:
     """The property whose unsafe pairs of an input and an output are those that satisfy the formula."""
     if formula.disjuncts > MAX_DISJUNCTS:
         raise UnsupportedProperty(f"more than {MAX_DISJUNCTS} disjuncts: split the property into several files")
     builder = _Builder(x, y, version)
-    return Property(tuple(builder.disjunct(clause) for clause in _clauses(formula)), x, y, version)
+    made: list[Disjunct] = []
+    for clause in _clauses(formula):
+        if not len(made) % 1024:
+            deadline.check("the property was read")
+        made.append(builder.disjunct(clause))
+    return Property(tuple(made), x, y, version)
 
 
 def _clauses(formula: Formula) -> Iterator[Clause]:
@@ -148,7 +157,7 @@ class _Builder:
             side[i] = min(side[i], bound) if i in side else bound
         self._require(negated_lower, ">=")
         self._require(upper, "<=")
-        self._reserve(4 * self.x.size)
+        self._reserve(4 * self.x.size + OBJECT)
         ends = np.array([interval(negated_lower[i], upper[i]) for i in range(self.x.size)])
         box, inner = self._shared(ends[:, 0]), self._shared(ends[:, 1])
         return box, None if inner is box else inner
@@ -165,7 +174,7 @@ class _Builder:
             )
 
     def _polytope(self, rows: list[Row], dimension: int) -> Polytope:
-        self._reserve(len(rows) * dimension)
+        self._reserve(len(rows) * dimension + OBJECT)
         matrix, offset = np.zeros((len(rows), dimension)), np.zeros(len(rows))
         exact = {}
         for i, row in enumerate(rows):

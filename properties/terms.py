@@ -13,7 +13,7 @@ from typing import ClassVar, TypeAlias
 
 from ginnacer_verify.errors import UnsupportedProperty, VnnlibSyntaxError
 
-MAX_DISJUNCTS = 100_000
+MAX_DISJUNCTS = 1_000_000
 """A property with more is refused; each of them is a query of its own."""
 
 MAX_BITS = 20_000

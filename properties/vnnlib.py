@@ -1,38 +1,53 @@
 """Reading VNN-LIB of either version: the one way from a file or a text to a Property."""
 
-import gzip
 import re
-import zlib
 from pathlib import Path
 
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import PropertyError, VnnlibSyntaxError
+from ginnacer_verify.properties.plain import parse_plain
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib1 import parse_vnnlib1
 from ginnacer_verify.properties.vnnlib2 import parse_vnnlib2
+from ginnacer_verify.unpack import Damaged, TooLarge, unpacked
 
-GZIP = b"\x1f\x8b"
 VERSION = re.compile(r"(?:\s|;[^\n]*)*+\(\s*vnnlib-version\b")
 
 
-def read_vnnlib(path: str | Path) -> Property:
-    """The property in a VNN-LIB file, plain or compressed with gzip; name and suffix do not matter."""
+def read_vnnlib(path: str | Path, *, deadline: Deadline = FOREVER) -> Property:
+    """The property in a VNN-LIB file, plain or compressed with gzip; name and suffix do not matter.
+
+    Raises OutOfTime when the deadline passes while the text is read."""
     try:
-        data = Path(path).read_bytes()
-        data = gzip.decompress(data) if data.startswith(GZIP) else data
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        data = unpacked(Path(path).read_bytes(), deadline)
+    except Damaged as error:
         raise VnnlibSyntaxError(f"damaged gzip data: {error}", source=path, hint="download it again") from None
+    except TooLarge as error:
+        raise PropertyError(f"{path}: {error}") from None
     except OSError as error:
         raise PropertyError(f"cannot read the property {path}: {error.strerror}") from None
     try:
-        return parse_vnnlib(data.decode("utf-8-sig"), source=path)
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         hint = "VNN-LIB is plain text in UTF-8"
         raise VnnlibSyntaxError("bytes that are no text", source=path, line=line, hint=hint) from None
+    del data
+    deadline.check("the property was read")
+    return parse_vnnlib(text, source=path, deadline=deadline)
 
 
-def parse_vnnlib(text: str, *, source: str | Path = "<text>") -> Property:
+def parse_vnnlib(text: str, *, source: str | Path = "<text>", deadline: Deadline = FOREVER) -> Property:
     """The property that a text of VNN-LIB 1.0 or 2.0 describes; which of them, the text itself says."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if (plain := parse_plain(text, deadline)) is not None:
+        return plain
+    return parse_general(text, source=source, deadline=deadline)
+
+
+def parse_general(text: str, *, source: str | Path = "<text>", deadline: Deadline = FOREVER) -> Property:
+    """As `parse_vnnlib`, for a text whose lines end with a line feed and without the fast way."""
+    deadline.check("the property was read")
     parse = parse_vnnlib2 if VERSION.match(text) else parse_vnnlib1
-    return parse(text, str(source))
+    return parse(text, str(source), deadline)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TypeAlias
 
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import UnsupportedProperty, VnnlibSyntaxError
 from ginnacer_verify.properties.disjuncts import property_of
 from ginnacer_verify.properties.property import Property, Variable
@@ -17,16 +18,18 @@ COMMENT = re.compile(r";[^\n]*")
 TOKEN = re.compile(r"[()]|[^ \t\n()]+")
 NAME = re.compile(r"([XY])_(0|[1-9][0-9]{0,8})")
 OPERATORS = ("and", "or", "<=", ">=", "<", ">", "=", "+", "-", "*")
+LOOK = 1 << 16
+"""After so many tokens the clock is looked at."""
 COMMANDS = ("assert", "declare-const", "declare-fun")
 
 Item: TypeAlias = "str | Node | tuple[()]"
 """What a form holds: words, the nodes of forms inside of it, and the () of declare-fun."""
 
 
-def parse_vnnlib1(text: str, source: str) -> Property:
+def parse_vnnlib1(text: str, source: str, deadline: Deadline = FOREVER) -> Property:
     """The property of a VNN-LIB 1.0 text whose lines end with a line feed."""
     text = COMMENT.sub("", text)
-    reader = _Reader()
+    reader = _Reader(deadline)
     try:
         reader.read(TOKEN.findall(text))
         return reader.result()
@@ -47,7 +50,8 @@ def _line(text: str, position: int) -> int:
 class _Reader:
     """What has been declared and asserted so far; `position` is the token that an error would be about."""
 
-    def __init__(self) -> None:
+    def __init__(self, deadline: Deadline) -> None:
+        self.deadline = deadline
         self.position = -1
         self.variables: dict[str, int] = {}
         self.numbers: dict[str, Node] = {}
@@ -57,6 +61,8 @@ class _Reader:
         opened: list[int] = []
         forms: list[list[Item]] = [[]]
         for position, token in enumerate(tokens):
+            if not position % LOOK:
+                self.deadline.check("the property was read")
             if token == "(":
                 opened.append(position)
                 forms.append([])
@@ -78,7 +84,7 @@ class _Reader:
 
     def result(self) -> Property:
         x, y = self._declared("X"), self._declared("Y")
-        return property_of(conjunction(self.asserted), x, y, "1.0")
+        return property_of(conjunction(self.asserted), x, y, "1.0", self.deadline)
 
     def _declared(self, letter: str) -> Variable:
         indices = {max(v, ~v) for name, v in self.variables.items() if name[0] == letter}

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import UnsupportedProperty, VnnlibSyntaxError
 from ginnacer_verify.properties.disjuncts import property_of
 from ginnacer_verify.properties.property import Property, Variable
@@ -33,15 +34,20 @@ SCAN = re.compile(r';[^\n]*|"(?:[^"\\]|\\.)*"|[()]|\[[^\]\n]*\]?|[^\0-\x7f]', re
 INDICES = re.compile(r"\[[ \t]*(?:[0-9]+[ \t]*(?:,[ \t]*[0-9]+[ \t]*)*)?\]")
 
 
-def parse_vnnlib2(text: str, source: str) -> Property:
+def parse_vnnlib2(text: str, source: str, deadline: Deadline = FOREVER) -> Property:
     """The property of a VNN-LIB 2.0 text whose lines end with a line feed."""
     _refuse_misread(text, source)
+    deadline.check("the property was read")
     query = _query(text, source)
     reader = _Reader(*_variables(query, source))
     try:
-        asserted = [reader.formula(assertion.expr) for assertion in query.assertions]
+        asserted = []
+        for assertion in query.assertions:
+            deadline.check("the property was read")
+            asserted.append(reader.formula(assertion.expr))
         reader.line = 0  # what is wrong from here on is not the fault of a single line
-        return replace(property_of(conjunction(asserted), reader.x, reader.y, "2.0"), network=query.networks[0].name)
+        prop = property_of(conjunction(asserted), reader.x, reader.y, "2.0", deadline)
+        return replace(prop, network=query.networks[0].name)
     except VnnlibSyntaxError as error:
         raise VnnlibSyntaxError(error.problem, source=source, line=reader.line, hint=error.hint) from None
     except UnsupportedProperty as error:

@@ -15,8 +15,7 @@ class Scripted:
     script: Sequence[Line]
     name: str = "scripted"
     requires: tuple[str, ...] = ()
-    install: str = ""
-    install = "nothing"
+    install: str = "nothing"
     complete: bool = True
     asked: list[Query] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)

@@ -1,5 +1,6 @@
 """Branch and bound on graphs: verdicts by exhaustive enumeration and by dense sampling, whatever is cut."""
 
+from fractions import Fraction
 from typing import cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from ginnacer_verify.engines.regions import RegionRun
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
+from ginnacer_verify.properties.vnnlib import parse_vnnlib
 from ginnacer_verify.replay import Counterexample, Judge
 
 
@@ -112,3 +114,20 @@ def test_a_disjunct_without_rows_is_never_out_of_reach() -> None:
 def test_an_expired_deadline_is_a_reason() -> None:
     case = BY_HAND[1]
     assert "time" in decide(case.network, case.prop, timeout=0.0)
+
+
+def test_rows_that_float64_cannot_hold_are_charged() -> None:
+    """A coefficient above 0.5 by 1e-20 is 0.5 in float64: on outputs up to 1e10 it is worth up to 1e-10 more."""
+    text = (
+        "(declare-const X_0 Real)(declare-const Y_0 Real)(assert (>= X_0 0))(assert (<= X_0 1))"
+        "(assert (<= (* 0.50000000000000000001 Y_0) 1))"
+    )
+    prop = parse_vnnlib(text)
+    network = Network.from_arrays(([[1e10]], [0.0]))
+    run = RegionRun(Judge(network, prop), Deadline.after(1))
+    region = regions.Region(0, np.zeros(1), np.ones(1))
+    rows, offset = run._rows([region])
+    known = run._tightened(np.zeros((1, 1)), np.ones((1, 1)))
+    charge = run._charged([region], offset, known) - offset
+    exact = abs(Fraction("0.50000000000000000001") - Fraction(float(rows[0, 0, 0]))) * 10**10
+    assert 0 < exact <= Fraction(float(charge[0, 0])) <= 1e-9

@@ -9,9 +9,12 @@ from types import ModuleType
 import pytest
 from cases import BY_HAND, Case
 
+from ginnacer_verify.cli import main
 from ginnacer_verify.commands import plot_trace, supports, verify
+from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.onnx import network_model
-from ginnacer_verify.errors import InputError
+from ginnacer_verify.errors import InputError, OutOfTime
+from ginnacer_verify.loading import load
 from ginnacer_verify.progress import read_trace
 from ginnacer_verify.properties.property import Variable
 from ginnacer_verify.properties.write import to_vnnlib
@@ -174,3 +177,14 @@ def test_supports_answers_every_question(name: str, capsys: pytest.CaptureFixtur
 def test_supports_needs_a_question() -> None:
     with pytest.raises(InputError, match="--onnx-operators"):
         call(supports)
+
+
+def test_the_deadline_covers_reading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(__file__).parents[1] / "vnnlib" / "advisory"
+    files = [str(folder / "advisory_25x4.onnx"), str(folder / "prop_03.vnnlib")]
+    assert main(["verify", *files, "--timeout", "0"]) == 1
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "timeout"
+    assert "time ran out before the property was read" in err
+    with pytest.raises(OutOfTime, match="the network was read"):
+        load(files[0], deadline=Deadline.after(0))

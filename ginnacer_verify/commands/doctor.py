@@ -12,8 +12,8 @@ from ginnacer_verify.commands.output import remark, show, table
 from ginnacer_verify.errors import GinnacerError
 from ginnacer_verify.version import __version__
 
-CORE = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "rich", "vnnlib")
-OPTIONAL = {"matplotlib": "plots", "pandas": "plots", "torch": "lirpa", "distributed": "dask"}
+CORE = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "rich", "threadpoolctl", "vnnlib")
+OPTIONAL = {"matplotlib": "plots", "torch": "lirpa", "distributed": "dask"}
 """Packages that some commands need, and the extra that installs them."""
 SECONDS = 60.0
 

@@ -9,14 +9,14 @@ from typing import Any
 from ginnacer_verify.backend import backend_names
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.errors import InputError
+from ginnacer_verify.errors import InputError, OutOfTime
 from ginnacer_verify.loading import load
 from ginnacer_verify.portfolio import ENGINES, RESTARTS, verify
 from ginnacer_verify.progress import observer
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.refine import INITIAL, STRATEGIES
-from ginnacer_verify.verdict import Undecided, Verdict, Violated
+from ginnacer_verify.verdict import Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.witness import witness_text
 
 LOOP = ("backend", "initial", "refine", "per_round")
@@ -46,23 +46,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     deadline = Deadline.after(args.timeout - (max(0.0, time.time() - args.since) if args.since else 0.0))
     network_file, property_file = _files(args)
-    prop = read_vnnlib(property_file)
-    _check_name(args, prop)
-    network = load(network_file)
+    try:
+        prop = read_vnnlib(property_file, deadline=deadline)
+        _check_name(args, prop)
+        network = load(network_file, deadline=deadline)
+    except OutOfTime as problem:
+        return _late(args, problem, deadline)
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
     engine = "cegar" if given and args.engine == "auto" else args.engine
-    with observer(args.trace, live=not (args.quiet or args.json)) as observe:
-        verdict = verify(
-            network,
-            prop,
-            timeout=deadline.left,
-            engine=engine,
-            threads=args.threads,
-            seed=args.seed,
-            restarts=0 if args.no_attack else RESTARTS,
-            observe=observe,
-            **given,
-        )
+    try:
+        with observer(args.trace, live=not (args.quiet or args.json)) as observe:
+            verdict = verify(
+                network,
+                prop,
+                timeout=deadline.left,
+                engine=engine,
+                threads=args.threads,
+                seed=args.seed,
+                restarts=0 if args.no_attack else RESTARTS,
+                observe=observe,
+                **given,
+            )
+    except OutOfTime as problem:
+        return _late(args, problem, deadline)
     _show(args, prop, verdict)
     if args.witness and isinstance(verdict, Violated):
         args.witness.write_text(_witness(prop, verdict))
@@ -70,6 +76,12 @@ def run(args: argparse.Namespace) -> int:
     if args.trace:
         remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0
+
+
+def _late(args: argparse.Namespace, problem: OutOfTime, deadline: Deadline) -> int:
+    """The answer when time ran out before there was anything to decide."""
+    _show(args, None, Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent)))
+    return 1
 
 
 def _check_name(args: argparse.Namespace, prop: Property) -> None:
@@ -102,9 +114,9 @@ def _witness(prop: Property, verdict: Violated) -> str:
     return witness_text(prop, verdict.counterexample.x, verdict.counterexample.y)
 
 
-def _show(args: argparse.Namespace, prop: Property, verdict: Verdict) -> None:
+def _show(args: argparse.Namespace, prop: Property | None, verdict: Verdict) -> None:
     lines = ["timed-out" if args.network and verdict.word == "timeout" else verdict.word]  # the standard's word for it
-    if isinstance(verdict, Violated):
+    if isinstance(verdict, Violated) and prop is not None:
         lines.append(_witness(prop, verdict).rstrip("\n"))
     show(args, document(verdict), lines)
     if isinstance(verdict, Undecided):

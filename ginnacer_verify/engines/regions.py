@@ -22,6 +22,7 @@ from ginnacer_verify.network import Array
 from ginnacer_verify.parts import parts
 from ginnacer_verify.progress import Observer, Progress
 from ginnacer_verify.replay import Counterexample, Judge, settle
+from ginnacer_verify.rounding import up
 
 FEW_INPUTS = 12
 """Up to so many varying inputs boxes are halved; beyond, neurons are cut."""
@@ -109,6 +110,7 @@ class RegionRun:
         else:
             known, cuts = self._known(batch)
             steps = STEPS if batch[0].cuts else STEPS_ROOT
+        offset = self._charged(batch, offset, known)
         start = self._start(batch, known, cuts, offset)
         found = ascend(self.graph, rows, offset, known, cuts, start, steps, self.deadline)
         self.regions += len(batch)
@@ -154,6 +156,20 @@ class RegionRun:
         for i, polytope in enumerate(polytopes):
             rows[i, : len(polytope)], offset[i, : len(polytope)] = polytope.matrix, polytope.offset
         return rows, offset
+
+    def _charged(self, batch: Sequence[Region], offset: Array, known: Known) -> Array:
+        """Offsets raised by what the exact coefficients of rows, which float64 cannot hold, may differ by."""
+        largest = known.largest(len(self.graph.nodes) - 1)
+        charged = offset
+        for i, region in enumerate(batch):
+            polytope = self.disjuncts[region.disjunct].outputs
+            if polytope.exact and (slop := polytope.slop).any():
+                charged = offset.copy() if charged is offset else charged
+                with np.errstate(over="ignore", invalid="ignore"):
+                    error = slop @ np.broadcast_to(largest, (len(batch), self.graph.outputs))[i]
+                    error = up(error, 2 + self.graph.outputs)
+                    charged[i, : len(polytope)] = up(charged[i, : len(polytope)] + error)
+        return np.where(np.isnan(charged), np.inf, charged)
 
     def _known(self, batch: Sequence[Region]) -> tuple[Known, dict[int, Cuts]]:
         """Bounds of regions of one disjunct: those of its whole box, with the cuts, carried forwards as intervals."""

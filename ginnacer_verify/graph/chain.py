@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
 from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Builder, Graph, Input
@@ -20,16 +21,17 @@ LARGEST_CLIP = 1e15
 """`low + relu(y - low)` keeps no digit of y if low is much larger than this."""
 
 
-def as_chain(network: "Graph | Network") -> Network:
+def as_chain(network: "Graph | Network", deadline: Deadline = FOREVER) -> Network:
     """The network as a chain of layers, whatever it is now."""
-    return chain_of(network) if isinstance(network, Graph) else network
+    return chain_of(network, deadline) if isinstance(network, Graph) else network
 
 
-def chain_of(graph: Graph) -> Network:
+def chain_of(graph: Graph, deadline: Deadline = FOREVER) -> Network:
     """The Network that computes the same, in real arithmetic; UnsupportedOperator if there is none."""
     chain, values = Chain(graph.inputs), dict[int, Tensor]()
     whole = chain.input((graph.inputs,))
     for number, node in enumerate(graph.nodes):
+        deadline.check("the network was written as a chain")
         match node:
             case Input():
                 everything = node.size == graph.inputs

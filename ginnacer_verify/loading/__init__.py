@@ -1,12 +1,11 @@
 """From files and modules to a Graph."""
 
-import gzip
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.chain import chain_of, graph_of
 from ginnacer_verify.graph.graph import Graph
@@ -14,23 +13,25 @@ from ginnacer_verify.loading.agree import check_agreement
 from ginnacer_verify.loading.nnet import parse_nnet
 from ginnacer_verify.loading.onnx import OperatorUse, operator_uses, parse_model, read_graph
 from ginnacer_verify.network import Network
+from ginnacer_verify.unpack import Damaged, TooLarge, unpacked
 
 if TYPE_CHECKING:
     import onnx
 
 
-def load(source: "str | Path | bytes | onnx.ModelProto") -> Graph:
+def load(source: "str | Path | bytes | onnx.ModelProto", *, deadline: Deadline = FOREVER) -> Graph:
     """The network in an `.onnx` or `.nnet` file, possibly compressed with gzip, or in an ONNX model.
 
-    An ONNX network is compared with onnxruntime on random points and refused if the two disagree."""
+    An ONNX network is compared with onnxruntime on random points and refused if the two disagree.
+    Raises OutOfTime when the deadline passes."""
     if isinstance(source, bytes):
-        return parse_onnx(_unzipped(source))
+        return parse_onnx(_unzipped(source, deadline), deadline=deadline)
     if not isinstance(source, str | Path):
-        return parse_onnx(source.SerializeToString())
+        return parse_onnx(source.SerializeToString(), deadline=deadline)
     file = Path(source)
     with _named(file):
-        content = _read_bytes(file)
-        return graph_of(parse_nnet(content)) if _is_nnet(file) else parse_onnx(content, file.parent)
+        content = _read_bytes(file, deadline)
+        return graph_of(parse_nnet(content)) if _is_nnet(file) else parse_onnx(content, file.parent, deadline)
 
 
 def load_chain(path: str | Path) -> Network:
@@ -48,10 +49,10 @@ def operators_of(path: str | Path) -> list[OperatorUse]:
         return [] if _is_nnet(file) else operator_uses(parse_model(_read_bytes(file), file.parent))
 
 
-def parse_onnx(content: bytes, folder: Path | None = None) -> Graph:
+def parse_onnx(content: bytes, folder: Path | None = None, deadline: Deadline = FOREVER) -> Graph:
     """The graph of an ONNX model's bytes, compared with onnxruntime."""
-    graph = read_graph(parse_model(content, folder))
-    check_agreement(graph)
+    graph = read_graph(parse_model(content, folder), deadline)
+    check_agreement(graph, deadline=deadline)
     return graph
 
 
@@ -59,18 +60,17 @@ def _is_nnet(file: Path) -> bool:
     return file.name.removesuffix(".gz").endswith(".nnet")
 
 
-def _read_bytes(file: Path) -> bytes:
+def _read_bytes(file: Path, deadline: Deadline = FOREVER) -> bytes:
     try:
-        return _unzipped(file.read_bytes())
+        return _unzipped(file.read_bytes(), deadline)
     except OSError as problem:
         raise NetworkError(f"it cannot be read: {problem.strerror or problem}") from problem
 
 
-def _unzipped(content: bytes) -> bytes:
-    """The bytes, decompressed if they are gzip's, whatever the file is called."""
+def _unzipped(content: bytes, deadline: Deadline = FOREVER) -> bytes:
     try:
-        return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    except (OSError, EOFError, zlib.error) as problem:
+        return unpacked(content, deadline)
+    except (Damaged, TooLarge) as problem:
         raise NetworkError(f"it cannot be read: {problem}") from problem
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.convolution import Convolution
 from ginnacer_verify.graph.graph import Affine, Graph
@@ -24,21 +25,28 @@ TOLERANCE = 1e-4
 """Float32 rounding stays well below this; a dropped bias or a transposed matrix does not."""
 BATCH_VALUES = 1_000_000
 """So many values of the widest node are held at once."""
+PIECES = 8
+"""At least so many times the clock is looked at."""
 PARTIAL = {"Exp", "Log", "Sqrt", "Reciprocal", "Power", "Square", "Product"}
 """Functions that are not defined everywhere, or soon overflow float32."""
 JUMPS = {"Sign", "Floor"}
 """Functions that make much of a rounding error."""
 
 
-def check_agreement(graph: Graph, box: Box | None = None) -> None:
+def check_agreement(graph: Graph, box: Box | None = None, deadline: Deadline = FOREVER) -> None:
     """Refuse a graph that differs from its own ONNX model by more than TOLERANCE, relative to the outputs' size.
 
     With a box, a property's say, half of the points are in it: inside, at its corners and on its edges."""
     runtime = Runtime(graph.model)
     points = _points(graph, max(FEWEST, min(POINTS, WORK // _work(graph))), box)
-    parts = np.array_split(points, min(max(1, len(points) * graph.widest // BATCH_VALUES), len(points)))
+    parts = np.array_split(points, min(max(PIECES, len(points) * graph.widest // BATCH_VALUES), len(points)))
+
+    def both_of(part: NDArray[Any]) -> tuple[Array, Array]:
+        deadline.check("the network was compared with onnxruntime")
+        return np.array([runtime(point) for point in part]), _ours(graph, part)
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        both = list(pool.map(lambda part: (np.array([runtime(point) for point in part]), _ours(graph, part)), parts))
+        both = list(pool.map(both_of, parts))
     theirs, ours = (np.concatenate(found) for found in zip(*both, strict=True))
     if theirs.shape != ours.shape:
         raise NetworkError(f"onnxruntime gives {theirs.shape[1]} outputs where we read {graph.outputs}")

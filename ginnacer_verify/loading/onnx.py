@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.graph import Tensor as Described
@@ -58,7 +59,7 @@ def operator_uses(model: "onnx.ModelProto") -> list[OperatorUse]:
     return [OperatorUse(name, count, "supported" if name in known else "unsupported") for name, count in counts.items()]
 
 
-def read_graph(model: "onnx.ModelProto") -> Graph:
+def read_graph(model: "onnx.ModelProto", deadline: Deadline = FOREVER) -> Graph:
     """The graph of a model with floating-point inputs and outputs."""
     content = bytes(model.SerializeToString())
     model = _inlined(model)
@@ -70,6 +71,7 @@ def read_graph(model: "onnx.ModelProto") -> Graph:
         values[tensor.name] = make.whole(make.input(size_of(tensor.shape)), tensor.shape)
     reading = _Reading(model, make, _computes_in_double(model))
     for position, node in enumerate(model.graph.node):
+        deadline.check("the network was read")
         label = node.name or f"number {position + 1}"
         if not node.output:
             raise NetworkError(f"node {label!r} ({_operator(node)}) is not well-formed: it has no output")
