@@ -67,7 +67,7 @@ def _share(text: str) -> float:
 
 
 def content(path: Path) -> bytes:
-    content = path.readcontent()
+    content = path.read_bytes()
     return gzip.decompress(content) if path.suffix == ".gz" else content
 
 

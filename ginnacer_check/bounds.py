@@ -23,8 +23,8 @@ MOST_NUMBERS = 6_000_000
 
 @dataclass(eq=False)
 class Known:
-    """`lower[k] <= value of node k <= upper[k]`, (batch, size). `reach[k]` is not below the sum of the absolute values of
-    all terms of a sum, and `size` not below the absolute value."""
+    """`lower[k] <= value of node k <= upper[k]`, (batch, size). `reach[k]` is not below the sum of the absolute values
+    of all terms of a sum, and `size` not below the absolute value."""
 
     lower: list[Array] = field(default_factory=list)
     upper: list[Array] = field(default_factory=list)
@@ -215,7 +215,7 @@ def _lines(network: Network, known: Known, source: int, slope: Array | None) -> 
 
 
 def rows_of(network: Network, matrix: Array, offset: Array, shares: Array, known: Known) -> tuple[Array, Array, Array]:
-    """Rows, offsets and slack for `least` of `shares @ (matrix @ output - offset)`: shares (batch or 1, mixtures, rows)."""
+    """Rows, offsets and slack for `least` of `shares @ (matrix @ output - offset)`, (batch or 1, mixtures, rows)."""
     if not network.unit:
         given = exactly(shares)
         return given @ exactly(matrix), given @ exactly(offset), np.zeros(1)

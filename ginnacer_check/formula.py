@@ -1,7 +1,7 @@
 """The property: VNN-LIB 1.0, read into exact rationals. It describes the unsafe pairs of an input and an output.
 
-What comes out is a union of disjuncts. Each is a box of inputs and some rows `sum(a * Y) <= b`; rows that mix inputs, or
-inputs and outputs, are kept for witnesses and left out of proofs: without them more is unsafe, so a proof stays one.
+What comes out is a union of disjuncts. Each is a box of inputs and some rows `sum(a * Y) <= b`; rows that mix inputs,
+or inputs and outputs, are kept for witnesses and left out of proofs: without them more is unsafe, so a proof stays one.
 """
 
 import re
@@ -48,7 +48,7 @@ class Disjunct:
         if all(name[0] == "Y" for name in names):
             self.outputs.append(row)
         elif len(names) == 1:
-            (name, coefficient), i = row.terms[0], int(names[0][2:])
+            (_, coefficient), i = row.terms[0], int(names[0][2:])
             end = row.offset / coefficient
             if coefficient > 0:
                 self.upper[i] = min(end, self.upper.get(i, end))
@@ -75,7 +75,7 @@ def below(value: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Disjuncts on one box, by number. Row j of `matrix` and `offset` belongs to disjunct `owner[j]`; all are fractions."""
+    """Disjuncts on one box, by number. Row j of `matrix` and `offset` belongs to disjunct `owner[j]`; in fractions."""
 
     lower: Array
     upper: Array

@@ -85,7 +85,8 @@ class Pick:
         if self.once:
             values[..., self.index[self.there]] = rows[..., self.there]
         else:
-            np.add.at(values, (..., self.index[self.there]), rows[..., self.there])
+            at: Any = (..., self.index[self.there])
+            np.add.at(values, at, rows[..., self.there])
         return values
 
     def changed(self, change: Change) -> "Pick":
@@ -111,7 +112,7 @@ class Convolution:
         self.count = tuple((self.padded[a] - dilation[a] * (self.kernel[a] - 1) - 1) // stride[a] + 1 for a in axes)
         if min(self.count) < 1 or min(pads) < 0 or min(*stride, *dilation) < 1:
             raise ValueError(f"a convolution with a kernel of {self.kernel} does not fit an input of {extent}")
-        self.inside = (..., *(slice(before[a], before[a] + extent[a]) for a in axes))
+        self.inside: Any = (..., *(slice(before[a], before[a] + extent[a]) for a in axes))
         self.inputs, self.outputs = self.groups * self.into * prod(extent), self.groups * self.out * prod(self.count)
         self.terms = max(self.into, self.out) * prod(self.kernel)
 

@@ -4,7 +4,6 @@ What is checked is the function of these nodes in real arithmetic. Weights count
 Quotients and roots of constants (Div, BatchNormalization, AveragePool) are rounded once to float64; that number counts.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -43,7 +42,7 @@ def exactly(values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """`sum of maps[k](value of sources[k]) + bias`; with `relu`, the ReLU of its one source; without sources, the input."""
+    """`sum of maps[k](value of sources[k]) + bias`; with `relu`, the ReLU of its source; without sources, the input."""
 
     sources: tuple[int, ...]
     maps: tuple[Map, ...]
@@ -154,9 +153,7 @@ class Reader:
         self.values: dict[str, Any] = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
         inputs = [one for one in model.graph.input if one.name not in self.values]
         if len(inputs) != 1 or len(model.graph.output) != 1:
-            raise Unreadable(
-                "the network has more than one input or output: only networks with one of each are checked"
-            )
+            raise Unreadable("the network has several inputs or outputs: only networks with one of each are checked")
         shape = tuple(d.dim_value if d.HasField("dim_value") else 1 for d in inputs[0].type.tensor_type.shape.dim)
         self.nodes.append(Node((), (), np.zeros(prod(shape))))
         self.values[inputs[0].name] = Value(0, shape)
@@ -176,9 +173,11 @@ class Reader:
         place = {old: new for new, old in enumerate(sorted(needed))}
         chosen = (self.nodes[old] for old in sorted(needed))
         nodes = tuple(replace(node, sources=tuple(place[source] for source in node.sources)) for node in chosen)
-        weights = [m.weight if isinstance(m, Dense | Convolution) else m.factor  # the rest only moves values
-                   for node in nodes for m in node.maps if not isinstance(m, Pick)]  # fmt: skip
-        if not all(np.isfinite(w).all() for w in [*weights, *(node.bias for node in nodes)]):
+        numbers: list[Array] = [node.bias for node in nodes]
+        for one in (one for node in nodes for one in node.maps):
+            numbers += [one.weight] if isinstance(one, Dense | Convolution) else []
+            numbers += [one.factor] if isinstance(one, Scale) else []
+        if not all(np.isfinite(some).all() for some in numbers):
             raise Unreadable("a weight of the network is not a finite number")
         return Network(nodes)
 
@@ -278,7 +277,9 @@ class Reader:
     def _sum(self, left: Any, right: Any, sign: float) -> Value:
         """left + sign * right, with the shapes that numpy gives."""
         shape = np.broadcast_shapes(*(v.shape if isinstance(v, Value) else np.shape(v) for v in (left, right)))
-        sources, maps, bias = [], [], np.zeros(shape)
+        bias: Array = np.zeros(shape)
+        sources: list[int] = []
+        maps: list[Map] = []
         for value, factor in ((left, 1.0), (right, sign)):
             if not isinstance(value, Value):
                 bias = bias + factor * np.broadcast_to(np.asarray(value, float), shape)
@@ -361,9 +362,7 @@ class Reader:
 
     def read_averagepool(self, a: Any, value: Value) -> Value:
         if any(a.get("pads", ())) and not a.get("count_include_pad", 0):
-            raise Unreadable(
-                "an AveragePool that leaves padding out of its mean is not something that this program reads"
-            )
+            raise Unreadable("an AveragePool that leaves padding out of its mean is not read here")
         kernel = tuple(a["kernel_shape"])
         return self._windows(a, value, np.full((value.shape[1], 1, 1, *kernel), 1.0 / prod(kernel)))
 
@@ -393,8 +392,3 @@ def read_network(model: bytes) -> Network:
         raise
     except Exception as problem:
         raise Unreadable(f"the network cannot be read ({type(problem).__name__}: {problem})") from problem
-
-
-def sizes(network: Network) -> Sequence[int]:
-    """How many ReLUs each ReLU node has."""
-    return [network.nodes[number].size for number in network.relus]
