@@ -1,5 +1,5 @@
 """The argument. A proof is a tree for each box of the property, written parents first; its inner nodes cut regions in
-two (or one disjunct from the other), its leaves are regions, and of each leaf we calculate that nothing in it is unsafe.
+two (or one disjunct from the other), its leaves are regions, and for each leaf we calculate that it has nothing unsafe.
 
 Where to look: `_walk` decides which regions there are, and nothing else does: whatever the file says, the children of a
 region cover it. `_close` decides whether a region holds no unsafe input, by `bounds.bounds` and `bounds.least` alone.

@@ -162,7 +162,7 @@ def test_decisions_and_multipliers(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_bounds_hold_and_exact_ones_are_tighter() -> None:
-    """Values at sampled inputs are inside of the bounds, in both arithmetics, on a network of convolutions and skips."""
+    """Values at sampled inputs are inside of the bounds, in both arithmetics, with convolutions and skips."""
     graph = Graph([1, 1, 4, 4], seed=3)
     graph.add("Conv", graph.weight(2, 1, 3, 3), graph.weight(2), strides=[2, 2], pads=[1, 1, 1, 1])
     skip = graph.add("Relu")

@@ -1,7 +1,7 @@
 """Proofs by halving boxes, for few varying inputs: the checker bounds every leaf by itself, the file holds the cuts.
 
-Boxes are taken in blocks. At the root of a block the checker is told to bound all neurons; what is stable there need not
-be looked at again below, and what is zero is left out of the network. What stays open becomes the root of a block.
+Boxes are taken in blocks. At the root of a block the checker is told to bound all neurons; what is stable there need
+not be looked at again below, and what is zero is left out of the network. What stays open becomes the root of a block.
 """
 
 from dataclasses import replace
@@ -18,6 +18,7 @@ DEPTH = 7
 """A block halves its box so often at most."""
 BATCH = 128
 MIXES = 12
+EVEN = 0.1
 
 
 class OutOfTime(Exception):
@@ -36,6 +37,7 @@ class Boxes:
         self.contexts = self.boxes = 0
 
     def prove(self, root: int, region: Region) -> None:
+        self.root = np.maximum(region.upper - region.lower, 1e-300)
         blocks = [(root, region)]
         if len(region.open) > 1:
             nodes = self.tree.cut(root, proof.EACH, len(region.open))
@@ -76,18 +78,15 @@ class Boxes:
                 if done:
                     self.tree.close(node, record)
                     continue
-                i = _widest(region, steep)
+                i = widest(region, steep, self.root)
                 left, right = self.tree.cut(node, halve(i))
-                low, high = float(region.lower[i]), float(region.upper[i])
-                middle = low + (0.5 * high - 0.5 * low)
-                below, above = region.upper.copy(), region.lower.copy()
-                below[i] = above[i] = middle
-                halves += [(left, replace(region, upper=below)), (right, replace(region, lower=above))]
+                below, above = halves_of(region, i)
+                halves += [(left, below), (right, above)]
         return halves
 
     def _mix(self, leaves: list[Leaf], closed: Array, met: dict[int, Array], records: list[bytes]) -> Array:
         """Try mixtures of the rows where no single row is positive: several rows that cannot all hold at once."""
-        again = np.flatnonzero(~np.asarray(closed))
+        again = np.flatnonzero(np.logical_not(closed))
         lower = np.array([leaves[i].region.lower for i in again])
         upper = np.array([leaves[i].region.upper for i in again])
         found = _mixtures(
@@ -118,14 +117,23 @@ def _mixtures(slope: Array, bound: Array, lower: Array, upper: Array) -> Array:
         scale = np.maximum(np.abs(values).max(axis=1, keepdims=True), 1e-300)
         shares = shares * np.exp(values / scale / (1 + 0.3 * step))
         shares = shares / shares.sum(axis=1, keepdims=True)
-    return np.nan_to_num(best)
+    return np.asarray(np.nan_to_num(best))
 
 
-def _widest(region: Region, steep: Array) -> int:
+def halves_of(region: Region, i: int) -> tuple[Region, Region]:
+    """The two regions that a cut of an input in its middle gives: as the checker cuts, to the last bit."""
+    low, high = float(region.lower[i]), float(region.upper[i])
+    below, above = region.upper.copy(), region.lower.copy()
+    below[i] = above[i] = low + (0.5 * high - 0.5 * low)
+    return replace(region, upper=below), replace(region, lower=above)
+
+
+def widest(region: Region, steep: Array, root: Array) -> int:
     """The input along which the bound moves most; a plane that hardly moves says little about what lies behind it."""
     width = np.where(np.nextafter(region.lower, np.inf) < region.upper, region.upper - region.lower, 0.0)
     if not width.any():
         raise TooNear
     score = steep * width
-    score = score + 0.1 * score.max() * width / width.max()
+    share = width / root
+    score = score / max(float(score.max()), 1e-300) + EVEN * share / max(float(share.max()), 1e-300)
     return int(np.where(width > 0, score, -1.0).argmax())

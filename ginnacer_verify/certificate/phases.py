@@ -16,8 +16,8 @@ from ginnacer_check.check import Closer, Context, Leaf, Region, decided_ends
 from ginnacer_check.network import Network as Read
 from ginnacer_verify.bounds.ascent import Cuts, Found, Multipliers, ascend
 from ginnacer_verify.bounds.intervals import Known
-from ginnacer_verify.certificate.boxes import OutOfTime, TooNear
-from ginnacer_verify.certificate.tree import Tree, mixed, phase
+from ginnacer_verify.certificate.boxes import OutOfTime, TooNear, halves_of, widest
+from ginnacer_verify.certificate.tree import Tree, halve, mixed, phase
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.graph.function import Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input, Node, Tensor
@@ -193,8 +193,6 @@ class Phases:
             j = int(gap.argmax())
             if gap[j] > best:
                 best, place = float(gap[j]), (k, j)
-        if place is None:
-            raise TooNear
         m = found.multipliers
         start = Multipliers(
             {number: values[i] for number, values in m.low.items()},
@@ -202,6 +200,11 @@ class Phases:
             {at: values[i] for at, values in m.decided.items()},
             m.rows[i],
         )
+        if place is None:  # no line gives anything away: the multipliers are not good enough for a box of this size
+            steep = np.abs(found.planes.slope[i, 0]) + 1e-12
+            at = widest(one.region, steep, one.region.upper - one.region.lower + 1e-300)
+            pairs = zip(self.tree.cut(one.node, halve(at)), halves_of(one.region, at), strict=True)
+            return [Open(node, region, start) for node, region in pairs]
         nodes = self.tree.cut(one.node, phase(*place))
         return [
             Open(node, replace(one.region, decisions=(*one.region.decisions, (*place, sign))), start)

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +73,7 @@ def write(
     path: Path,
     status: str,
     hashes: tuple[str, str],
-    trees: Iterator[bytes] = iter(()),
+    trees: Iterable[bytes] = (),
     *,
     witness: Array | None = None,
     remarks: Mapping[str, str] | None = None,

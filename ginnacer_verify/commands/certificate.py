@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         "depth": report.depth,
         "margin": report.margin if report.leaves else None,
     }
-    show(args, document, table([(name, value) for name, value in document.items()]))
+    show(args, document, table(list(document.items())))
     if args.picture and report.status == "unsat":
         _draw(args, Problem(model, text))
         remark(args, f"picture: {args.picture}")
