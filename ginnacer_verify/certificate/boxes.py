@@ -18,7 +18,9 @@ DEPTH = 7
 """A block halves its box so often at most."""
 BATCH = 128
 MIXES = 12
-EVEN = 0.1
+"""Steps in the search for a mixture of rows."""
+EVEN = 1.0
+"""How much an input's share of its first width counts beside how far the bound moves along it."""
 
 
 class OutOfTime(Exception):
