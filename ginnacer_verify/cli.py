@@ -25,6 +25,7 @@ COMMANDS = {
     "lab": "the experiments of the paper and ours: figures, tables and one page",
     "check": "what a network and a property consist of, and whether we can read them",
     "replay": "judge a witness on the original network",
+    "certificate": "what a certificate consists of, and a picture of how it divides the inputs",
     "plot-trace": "draw ReLUs kept, bound and time of each round of a trace",
     "supports": "answer the capability questions of the VNN-LIB standard",
     "bench": "run lists of instances, fetch the official ones, report the results",

@@ -13,7 +13,7 @@ FOLDERS = {"ginnacer_verify.adapters": "adapters", "ginnacer_verify.properties":
 
 def test_packages_are_those_on_the_disk() -> None:
     core = {path.parent for path in (ROOT / "ginnacer_verify").rglob("__init__.py") if not _linked(path)}
-    names = {".".join(folder.relative_to(ROOT).parts) for folder in core}
+    names = {".".join(folder.relative_to(ROOT).parts) for folder in core} | {"ginnacer_check"}
     assert set(PYPROJECT["tool"]["setuptools"]["packages"]) == names | set(FOLDERS)
     assert PYPROJECT["tool"]["setuptools"]["package-dir"] == FOLDERS
 
@@ -39,7 +39,7 @@ def test_the_wheel_has_the_package_and_nothing_else(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stdout + built.stderr
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"ginnacer_verify"}
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"ginnacer_check", "ginnacer_verify"}
     for needed in (
         "cli.py",
         "py.typed",

@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=whole(0), default=0, help="of everything that is random (default: 0)")
     parser.add_argument("--no-attack", action="store_true", help="switch the falsifier off, to test the prover")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write one JSON line per round")
+    parser.add_argument("--certificate", type=Path, metavar="FILE", help="write a proof that ginnacer-check accepts")
     parser.add_argument("--witness", type=Path, metavar="FILE", help="write the counterexample, if there is one")
 
 
@@ -73,6 +74,12 @@ def run(args: argparse.Namespace) -> int:
     if args.witness and isinstance(verdict, Violated):
         args.witness.write_text(_witness(prop, verdict))
         remark(args, f"counterexample: {args.witness}")
+    if args.certificate:
+        from ginnacer_check.__main__ import content
+        from ginnacer_verify.certificate.certify import certify
+
+        found = certify(content(network_file), content(property_file), verdict, args.certificate, deadline)
+        remark(args, f"certificate: {found.path}" if found.path else found.reason)
     if args.trace:
         remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0

@@ -1,0 +1,67 @@
+"""certify(...): from a verdict to a certificate, or a sentence why there is none."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ginnacer_check.check import Closer, Problem, Region
+from ginnacer_check.network import Unreadable
+from ginnacer_verify.certificate.boxes import Boxes, OutOfTime, TooNear
+from ginnacer_verify.certificate.phases import Phases
+from ginnacer_verify.certificate.tree import Tree, write
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.verdict import Undecided, Verdict, Violated
+from ginnacer_verify.version import __version__
+
+FEW_INPUTS = 12
+"""Up to so many varying inputs boxes are halved; beyond, ReLUs are decided."""
+
+
+@dataclass(frozen=True)
+class Certified:
+    """The file, or why there is none."""
+
+    path: Path | None
+    reason: str = ""
+    regions: int = 0
+
+
+def certify(model: bytes, text: bytes, verdict: Verdict, path: Path, deadline: Deadline) -> Certified:
+    """Write a certificate for a verdict about the network and the property of these files."""
+    if isinstance(verdict, Undecided):
+        return Certified(None, "nothing was decided, so there is nothing to certify")
+    try:
+        problem = Problem(model, text)
+    except Unreadable as refusal:
+        return Certified(None, f"no certificate: {refusal}")
+    remarks = {"made by": f"ginnacer-verify {__version__}", "engine": verdict.statistics.engine}
+    if isinstance(verdict, Violated):
+        write(path, "sat", problem.hashes, witness=verdict.counterexample.x, remarks=remarks)
+        return Certified(path)
+    tree, closer = Tree(), Closer(problem)
+    try:
+        roots = list(_prove(problem, tree, closer, deadline))
+    except OutOfTime:
+        return Certified(None, "no certificate: time ran out after the verdict; raise --timeout")
+    except TooNear:
+        return Certified(None, "no certificate: the bounds of the checker are too coarse for this proof")
+    write(path, "unsat", problem.hashes, (r for root in roots for r in tree.bytes_of(root)), remarks=remarks)
+    return Certified(path, regions=len(tree.records))
+
+
+def _prove(problem: Problem, tree: Tree, closer: Closer, deadline: Deadline) -> Iterator[int]:
+    """The root of each part's proof."""
+    boxes = Boxes(closer, tree, deadline)
+    phases: Phases | None = None
+    for number, part in enumerate(problem.parts):
+        root = tree.new()
+        region = Region(number, part.lower, part.upper, part.disjuncts)
+        if np.count_nonzero(part.lower < part.upper) <= FEW_INPUTS:
+            boxes.prove(root, region)
+        else:
+            phases = phases or Phases(closer, tree, deadline)
+            phases.prove(root, region)
+        closer.learned.clear()
+        yield root

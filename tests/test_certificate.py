@@ -1,0 +1,257 @@
+"""Certificates: accepted exactly for what is true, refused when they are tampered with, checked without our code."""
+
+import ast
+import csv
+import hashlib
+import io
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from exhaustive import least
+from models import Graph, convolutional
+
+from benchmarks import benchmark
+from ginnacer_check import proof
+from ginnacer_check.__main__ import main as check_main
+from ginnacer_check.bounds import bounds
+from ginnacer_check.check import Problem, check
+from ginnacer_check.formula import read_formula
+from ginnacer_check.network import Unreadable, read_network
+from ginnacer_check.proof import MAGIC, Refused
+from ginnacer_verify import load
+from ginnacer_verify.certificate.certify import certify
+from ginnacer_verify.cli import main
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
+from ginnacer_verify.verdict import Holds
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def tiny(seed: int) -> bytes:
+    """Two inputs, two layers of four ReLUs, one output."""
+    graph = Graph([1, 2], seed=seed)
+    graph.add("Gemm", graph.weight(4, 2), graph.weight(4), transB=1)
+    graph.add("Relu")
+    graph.add("MatMul", graph.weight(4, 4))
+    graph.add("Add", graph.weight(4))
+    graph.add("Relu")
+    graph.add("Gemm", graph.weight(4, 1), graph.weight(1))
+    return graph.model()
+
+
+def below(threshold: float) -> bytes:
+    """Unsafe: an output not above the threshold, for inputs between -1 and 1."""
+    lines = [f"(declare-const {name} Real)" for name in ("X_0", "X_1", "Y_0")]
+    lines += [f"(assert ({sign} X_{i} {end}))" for i in range(2) for sign, end in ((">=", "-1"), ("<=", "1"))]
+    return "\n".join([*lines, f"(assert (<= Y_0 {threshold:.17f}))"]).encode()
+
+
+def lowest(model: bytes) -> float:
+    prop = parse_vnnlib(below(0.0).decode())
+    return float(least(as_chain(load(model)), prop.disjuncts[0]))
+
+
+def certified(model: bytes, text: bytes, path: Path, seconds: float = 20.0) -> bool:
+    return certify(model, text, Holds(), path, Deadline.after(seconds)).path is not None
+
+
+def repacked(content: bytes, records: bytes | None = None, formula: bytes | None = None) -> bytes:
+    """A certificate with other records, or for another property."""
+    header, packed = content[len(MAGIC) :].split(b"\n", 1)
+    document = json.loads(header)
+    if formula is not None:
+        document["property"] = hashlib.sha256(formula).hexdigest()
+    body = zlib.compress(records) if records is not None else packed
+    return MAGIC + json.dumps(document).encode() + b"\n" + body
+
+
+def records_of(content: bytes) -> bytes:
+    return zlib.decompress(content[len(MAGIC) :].split(b"\n", 1)[1])
+
+
+def refused(model: bytes, text: bytes, content: bytes, exact: float = 0.0) -> bool:
+    try:
+        check(model, text, io.BytesIO(content), exact=exact)
+    except Refused:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_accepted_exactly_when_enumeration_says_unsat(seed: int, tmp_path: Path) -> None:
+    model, path = tiny(seed), tmp_path / "proof.gcert"
+    level = lowest(model)
+    true, false = below(level - 0.02), below(level + 0.02)
+    assert certified(model, true, path)
+    content = path.read_bytes()
+    assert not refused(model, true, content, exact=1.0)
+    assert not certified(model, false, tmp_path / "none.gcert", 0.2)
+    assert refused(model, false, content)  # by the hash
+    assert refused(model, false, repacked(content, formula=false))  # by its leaves
+
+
+def test_tampering_never_proves_what_is_false(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for seed in range(4):
+        model, path = tiny(seed), tmp_path / "proof.gcert"
+        level = lowest(model)
+        true, false = below(level - 0.02), below(level + 1e-6)
+        assert certified(model, true, path)
+        records = records_of(path.read_bytes())
+        letters = b"HIRDBLSTPME"
+        for _ in range(50):
+            changed = bytearray(records)
+            for _ in range(int(random.integers(1, 6))):
+                at = int(random.integers(len(changed) + 1))
+                kind = random.integers(4)
+                byte = letters[random.integers(len(letters))] if kind < 2 else int(random.integers(256))
+                if kind == 0 or at == len(changed):
+                    changed.insert(at, byte)
+                elif kind == 3:
+                    del changed[at : at + int(random.integers(1, 4))]
+                else:
+                    changed[at] = byte
+            assert refused(model, false, repacked(path.read_bytes(), bytes(changed), false))
+
+
+def test_what_is_missing_or_too_much_is_refused(tmp_path: Path) -> None:
+    model, path = tiny(1), tmp_path / "proof.gcert"
+    text = below(lowest(model) - 0.02)
+    assert certified(model, text, path)
+    content = path.read_bytes()
+    records = records_of(content)
+    assert len(records) > 8
+    for wrong in (
+        content[:-5],
+        content[: len(content) // 2],
+        b"GCERT 2\n" + content[len(MAGIC) :],
+        content + b"x",
+        repacked(content, records[:-2] + b"E"),  # a leaf is missing
+        repacked(content, records + b"T"),
+        repacked(content, b"TE"),  # no cuts
+        repacked(content, b"I\x00" + np.float64(np.nan).tobytes() + b"TTE"),
+        repacked(content, b"I\x00" + np.float64(7.0).tobytes() + b"TTE"),
+        repacked(content, b"H\x09TTE"),
+        repacked(content, b"R\x00\xff\xff\xff\x7fTTE"),
+        repacked(content, b"M\x00" + np.float32(-1.0).tobytes() + b"E"),
+        repacked(content, b"M\x00" + np.float32(np.nan).tobytes() + b"E"),
+        repacked(content, b"M\x00" + np.float32(3e38).tobytes() + b"E"),
+    ):
+        assert refused(model, text, wrong)
+    assert refused(tiny(2), text, content)
+
+
+def test_decisions_and_multipliers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proofs by deciding ReLUs instead of halving boxes; their multipliers are part of the file, and can be spoilt."""
+    monkeypatch.setattr("ginnacer_verify.certificate.certify.FEW_INPUTS", 0)
+    cut = 0
+    for seed in range(8):
+        model, path = tiny(seed), tmp_path / "proof.gcert"
+        level = lowest(model)
+        true, false = below(level - 0.02), below(level + 1e-6)
+        assert certified(model, true, path)
+        assert not refused(model, true, path.read_bytes(), exact=1.0)
+        assert refused(model, false, repacked(path.read_bytes(), formula=false))
+        cut += proof.PHASE in records_of(path.read_bytes())
+    assert cut
+
+
+def test_bounds_hold_and_exact_ones_are_tighter() -> None:
+    """Values at sampled inputs are inside of the bounds, in both arithmetics, with convolutions and skips."""
+    graph = Graph([1, 1, 4, 4], seed=3)
+    graph.add("Conv", graph.weight(2, 1, 3, 3), graph.weight(2), strides=[2, 2], pads=[1, 1, 1, 1])
+    skip = graph.add("Relu")
+    graph.add("Conv", graph.weight(2, 1, 1, 1), group=2)
+    graph.add("Relu")
+    graph.add("Add", skip)
+    graph.add("AveragePool", kernel_shape=[2, 2])
+    graph.add("Flatten")
+    graph.add("Gemm", graph.weight(2, 3), graph.weight(3))
+    network, ours = read_network(graph.model()), load(graph.model())
+    random = np.random.default_rng(0)
+    lower = random.normal(size=(2, 16))
+    upper = lower + random.random((2, 16))
+    fast, exact = bounds(network, lower, upper), bounds(network.exact, lower, upper)
+    for x in lower + random.random((40, 2, 16)) * (upper - lower):
+        y = np.array([network.evaluate(one) for one in x])
+        assert np.allclose(y, [ours(one) for one in x], rtol=1e-5, atol=1e-5)
+        for known in (fast, exact):
+            assert (known.lower[-1] <= y + 1e-9).all()
+            assert (y - 1e-9 <= known.upper[-1]).all()
+    assert (fast.lower[-1] <= exact.lower[-1]).all()
+    assert (exact.upper[-1] <= fast.upper[-1]).all()
+
+
+def test_what_is_not_read_is_said() -> None:
+    with pytest.raises(Unreadable, match="MaxPool"):
+        read_network(convolutional())
+    with pytest.raises(Unreadable, match=r"VNN-LIB 1\.0 only"):
+        read_formula("(vnnlib-version <2.0>)")
+
+
+def test_the_checker_is_alone() -> None:
+    """It imports numpy and onnx (and python-flint if it is there), the standard library and itself."""
+    import sys
+
+    for file in (ROOT / "ginnacer_check").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                first = name.split(".")[0]
+                assert first in {"numpy", "onnx", "flint", "ginnacer_check"} | set(sys.stdlib_module_names), file
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, prop, path = tmp_path / "net.onnx", tmp_path / "prop.vnnlib", tmp_path / "proof.gcert"
+    net.write_bytes(tiny(0))
+    for offset, word in ((-0.02, "unsat"), (0.5, "sat")):
+        prop.write_bytes(below(lowest(tiny(0)) + offset))
+        assert main(["verify", str(net), str(prop), "--certificate", str(path)]) == 0
+        assert check_main([str(net), str(prop), str(path), "--exact", "--jobs", "2", "--quiet"]) == 0
+        assert f"accepted: {word}" in capsys.readouterr().out
+        assert main(["certificate", "show", str(net), str(prop), str(path)]) == 0
+        assert word in capsys.readouterr().out
+    path.write_bytes(path.read_bytes().replace(b'"witness": [', b'"witness": [9.0, '))
+    assert check_main([str(net), str(prop), str(path)]) == 1
+    assert "refused" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("folder", ["advisory", "digits", "pade"])
+def test_our_own_instances(folder: str, tmp_path: Path) -> None:
+    """Every `unsat` of vnnlib/ that is written in VNN-LIB 1.0 gets a certificate that is accepted."""
+    with (ROOT / "vnnlib" / folder / "expected.csv").open() as file:
+        rows = [row for row in csv.reader(file) if row[2] == "unsat" and "_v2" not in row[1]]
+    assert rows
+    for network, prop, *_ in rows:
+        model, text = ((ROOT / "vnnlib" / folder / name).read_bytes() for name in (network, prop))
+        if any(len(disjunct.inputs) for disjunct in read_vnnlib(ROOT / "vnnlib" / folder / prop).disjuncts):
+            continue
+        assert certified(model, text, tmp_path / "proof.gcert", 60.0), (network, prop)
+        check(model, text, io.BytesIO((tmp_path / "proof.gcert").read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("folder", "network", "prop"),
+    [
+        ("acasxu", "ACASXU_run2a_1_1_batch_2000.onnx", "prop_3.vnnlib"),
+        ("mnistfc", "mnist-net_256x2.onnx", "prop_0_0.03.vnnlib"),
+    ],
+)
+def test_public_instances(folder: str, network: str, prop: str, tmp_path: Path) -> None:
+    model, text = benchmark(folder, network).read_bytes(), benchmark(folder, prop).read_bytes()
+    assert certified(model, text, tmp_path / "proof.gcert", 60.0)
+    check(model, text, io.BytesIO((tmp_path / "proof.gcert").read_bytes()), exact=0.001, seed=0)
+
+
+def test_networks_and_properties_are_read_as_ours() -> None:
+    for seed in range(3):
+        problem = Problem(tiny(seed), below(0.0))
+        x = np.random.default_rng(seed).uniform(-1, 1, size=(20, 2))
+        ours = load(tiny(seed))
+        assert np.allclose([problem.network.evaluate(one) for one in x], [ours(one) for one in x], rtol=1e-9)
