@@ -50,13 +50,12 @@ def run(args: argparse.Namespace) -> int:
     _check_name(args, prop)
     network = load(network_file)
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
-    engine = "cegar" if given and args.engine == "auto" else args.engine
     with observer(args.trace, live=not (args.quiet or args.json)) as observe:
         verdict = verify(
             network,
             prop,
             timeout=deadline.left,
-            engine=engine,
+            engine=args.engine,
             threads=args.threads,
             seed=args.seed,
             restarts=0 if args.no_attack else RESTARTS,
