@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from ginnacer_verify.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from ginnacer_verify import properties as properties
+    from ginnacer_verify.abstraction import Abstraction as Abstraction
     from ginnacer_verify.abstraction import abstract as abstract
     from ginnacer_verify.loading import load as load
     from ginnacer_verify.loading.torch import from_torch as from_torch
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from ginnacer_verify.properties.vnnlib import read_vnnlib as read_vnnlib
 
 _HOMES = {
+    "Abstraction": "ginnacer_verify.abstraction",
     "abstract": "ginnacer_verify.abstraction",
     "from_torch": "ginnacer_verify.loading.torch",
     "load": "ginnacer_verify.loading",
@@ -38,11 +41,16 @@ _HOMES = {
 """Where each public function lives: imported at its first use, because `ginnacer --version` needs none of them."""
 
 
+__all__ = ["Abstraction", "abstract", "from_torch", "load", "parse_vnnlib", "properties", "read_vnnlib", "verify"]
+
+
 def __getattr__(name: str) -> Any:
+    if name == "properties":
+        return import_module("ginnacer_verify.properties")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'ginnacer_verify' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *__all__})

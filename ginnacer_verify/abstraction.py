@@ -11,6 +11,7 @@ what `network(centroid)` computes. Inputs so far off that a bound could overflow
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,8 @@ from ginnacer_verify.icf import Anchor
 from ginnacer_verify.inputs import Entry, Mode
 from ginnacer_verify.network import Array, Layer, Network, read_only
 from ginnacer_verify.partition import Partition
-from ginnacer_verify.strategies import Strategy, first_fit
+from ginnacer_verify.shown import Shown
+from ginnacer_verify.strategies import NAMED, Strategy, first_fit
 
 if TYPE_CHECKING:
     from ginnacer_verify.accurate import Trace
@@ -42,8 +44,8 @@ Progress = Callable[[int, int], None]
 """Called with how many of how many layers are done."""
 
 
-@dataclass(frozen=True, eq=False)
-class Abstraction:
+@dataclass(frozen=True, eq=False, repr=False)
+class Abstraction(Shown):
     """Paper: Full Abstraction, and its execution."""
 
     network: Network
@@ -166,6 +168,26 @@ class Abstraction:
         layers[number - 1] = old.with_partition(partition)
         return replace(self, layers=tuple(layers))
 
+    def facts(self) -> dict[str, object]:
+        old, new = ("-".join(map(str, one.relus_per_layer)) for one in (self.network, self))
+        return {
+            "inputs": self.network.inputs,
+            "ReLUs": f"{sum(self.relus_per_layer)} ({new}) for {self.network.relus} ({old})",
+        }
+
+    def save(self, path: "str | Path") -> None:
+        """Write everything to one `.npz` file."""
+        from ginnacer_verify.emit.npz import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: "str | Path") -> "Abstraction":
+        """What `save` wrote."""
+        from ginnacer_verify.emit.npz import load_abstraction
+
+        return load_abstraction(path)
+
     def describe(self) -> str:
         """A table of the ReLUs, layer by layer."""
         rows = [("layer", "ReLUs", "abstract", "share")]
@@ -185,7 +207,7 @@ def abstract(
     network: Network | Graph,
     centroid: ArrayLike,
     *,
-    strategy: Strategy | Sequence[Strategy] = first_fit,
+    strategy: str | Strategy | Sequence[str | Strategy] = first_fit,
     layers: Sequence[int] | None = None,
     inputs: Mode | None = None,
     box: Box | None = None,
@@ -194,10 +216,11 @@ def abstract(
 ) -> Abstraction:
     """The GINNACER abstraction of a network at a centroid.
 
-    `strategy` is one for all layers or one for each that is abstracted; `layers` are those to abstract, from 1, all by
-    default. `inputs` says how layer 1 copes with negative inputs (`inputs.Mode`); by default it is "nonnegative" at a
-    centroid without negative values, the paper's "pre-layer" otherwise. `clip` bounds values from below by 0, which is
-    tighter and makes refinement nested, but costs a ReLU per active neuron when it is emitted.
+    `strategy` is one for all layers or one for each that is abstracted, a function or its name ("best_fit").
+    `layers` are those to abstract, from 1, all by default. `inputs` says how layer 1 copes with negative inputs
+    (`inputs.Mode`); by default it is "nonnegative" at a centroid without negative values, the paper's "pre-layer"
+    otherwise. `clip` bounds values from below by 0, which is tighter and makes refinement nested, but costs a ReLU
+    per active neuron when it is emitted.
 
     Paper: Algorithm "Compute GINNACER Parameters". Test: test_abstraction.py::test_acas_xu_counts."""
     from ginnacer_verify.accurate import accurate_trace
@@ -256,12 +279,22 @@ def _chosen(network: Network, layers: Sequence[int] | None) -> list[int]:
     return chosen
 
 
-def _strategies(strategy: Strategy | Sequence[Strategy], count: int) -> Sequence[Strategy]:
-    if callable(strategy):
-        return [strategy] * count
+def _strategies(strategy: str | Strategy | Sequence[str | Strategy], count: int) -> Sequence[Strategy]:
+    if isinstance(strategy, str) or callable(strategy):
+        return [_strategy(strategy)] * count
     if len(strategy) != count:
         raise AbstractionError(f"{len(strategy)} strategies for {count} layers; give one, or one for each")
-    return strategy
+    return [_strategy(one) for one in strategy]
+
+
+def _strategy(strategy: str | Strategy) -> Strategy:
+    if not isinstance(strategy, str):
+        return strategy
+    if (name := strategy.replace("_", "-")) not in NAMED:
+        raise AbstractionError(
+            f"there is no strategy {strategy!r}; choose one of {', '.join(NAMED)}, or give a function"
+        )
+    return NAMED[name]
 
 
 def _mode(inputs: Mode | None, centroid: Array, first: bool) -> Mode:

@@ -75,7 +75,7 @@ def verify(
     timeout: float = 60.0,
     backend: str | Backend = "highs",
     initial: str = "relaxed",
-    refine: str = "split",
+    refine: str | Strategy = "split",
     per_round: int = 8,
     seed: int = 0,
     restarts: int = 24,
@@ -94,7 +94,8 @@ def verify(
         raise InputError(f"{per_round} ReLUs per round refine nothing: give at least 1")
     deadline = Deadline.after(timeout)
     solver = get_backend(backend) if isinstance(backend, str) else backend
-    settings = Settings(_choice(INITIAL, initial), _choice(STRATEGIES, refine), per_round, restarts, deadline, observe)
+    strategy = _choice(STRATEGIES, refine) if isinstance(refine, str) else refine
+    settings = Settings(_choice(INITIAL, initial), strategy, per_round, restarts, deadline, observe)
     judge = Judge(network, prop)
     todo = parts(prop) if remaining is None else remaining
     run = _Run(judge, todo, solver, settings, np.random.default_rng(seed))

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from ginnacer_verify.errors import NetworkError
+from ginnacer_verify.shown import Shown
 
 Array: TypeAlias = NDArray[np.float64]
 Weight: TypeAlias = Array | csr_array
@@ -52,8 +53,8 @@ def dense(weight: Weight) -> Array:
     return weight if isinstance(weight, np.ndarray) else weight.toarray()
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
+@dataclass(frozen=True, eq=False, repr=False)
+class Layer(Shown):
     """The affine map `y = weight @ x + bias`, dense or sparse.
 
     Paper: Fully-Connected Layer; weight = W, bias = b."""
@@ -78,6 +79,9 @@ class Layer:
     def outputs(self) -> int:
         return int(self.weight.shape[0])
 
+    def facts(self) -> dict[str, object]:
+        return {"inputs": self.inputs, "outputs": self.outputs}
+
     @property
     def parameters(self) -> int:
         """How many weights and biases are not zero."""
@@ -89,8 +93,8 @@ class Layer:
         return np.asarray(product + self.bias)
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
+@dataclass(frozen=True, eq=False, repr=False)
+class Network(Shown):
     """Affine layers with a ReLU on every value between two of them.
 
     Paper: Feedforward Neural Network; `layers[l - 1]` holds W^l and b^l, the last one has no ReLU.
@@ -145,16 +149,18 @@ class Network:
     def parameters(self) -> int:
         return sum(layer.parameters for layer in self.layers)
 
+    def facts(self) -> dict[str, object]:
+        layers = "-".join(str(count) for count in self.relus_per_layer) or "none"
+        return {
+            "inputs": f"{self.inputs} {list(self.input_shape)} {self.dtype}",
+            "outputs": self.outputs,
+            "ReLUs": f"{self.relus} ({layers})",
+            "parameters": self.parameters,
+        }
+
     def flat(self, x: ArrayLike) -> Array:
         """`x` as one flat input, or as a batch of flat inputs, whatever of the known shapes it comes in."""
-        array = np.asarray(x, dtype=np.float64)
-        if array.shape in {(self.inputs,), self.input_shape}:
-            return array.reshape(self.inputs)
-        if (array.ndim == 2 and array.shape[1] == self.inputs) or array.shape[1:] == self.input_shape:
-            return array.reshape(len(array), self.inputs)
-        raise NetworkError(
-            f"an input of shape {list(array.shape)} does not fit a network that takes {list(self.input_shape)}"
-        )
+        return flattened(x, self.inputs, self.input_shape)
 
     def pre_activations(self, x: ArrayLike) -> Iterator[Array]:
         """y^1, ..., y^m for one input or a batch: what enters each ReLU layer, and the output last."""
@@ -172,6 +178,25 @@ class Network:
         """The output for one input, or one row of outputs per row of a batch, in float64."""
         *_, y = self.pre_activations(x)
         return y
+
+
+def flattened(x: ArrayLike, inputs: int, shape: tuple[int, ...]) -> Array:
+    """`x` as one flat input of a network, or as a batch with one per row.
+
+    Dimensions of size one do not matter, and a flat vector fits every shape; a different order of axes fits none."""
+    array = np.asarray(x.detach().cpu() if hasattr(x, "detach") else x, dtype=np.float64)
+    if array.shape in {(inputs,), shape}:
+        return array.reshape(inputs)
+    if array.ndim and array.size == len(array) * inputs and _alike(array.shape[1:], shape):
+        return array.reshape(len(array), inputs)
+    if array.size == inputs and _alike(array.shape, shape):
+        return array.reshape(inputs)
+    raise NetworkError(f"an input of shape {list(array.shape)} does not fit a network that takes {list(shape)}")
+
+
+def _alike(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    one, other = (tuple(size for size in sizes if size != 1) for sizes in (given, wanted))
+    return one == other or len(one) <= 1 or len(other) <= 1
 
 
 def then(first: Sequence[Layer], last: Layer) -> tuple[Layer, ...]:

@@ -7,6 +7,7 @@ that is no chain, and everything where the native engines were not built, to bra
 The rule that fired is part of the verdict's statistics.
 """
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ginnacer_verify import cegar, native
-from ginnacer_verify.backend import Backend
+from ginnacer_verify.backend import Backend, backend_class
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError, NativeUnavailable, OutOfTime, UnsupportedOperator
 from ginnacer_verify.falsify import falsify
@@ -23,8 +24,9 @@ from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.graph.graph import Affine, Graph
 from ginnacer_verify.network import Network
 from ginnacer_verify.parts import Part, parts
-from ginnacer_verify.progress import Observer
+from ginnacer_verify.progress import Moment, Observer, Progress
 from ginnacer_verify.properties.property import Property
+from ginnacer_verify.refine import INITIAL, STRATEGIES, Strategy
 from ginnacer_verify.replay import Counterexample, Judge
 from ginnacer_verify.verdict import Holds, Statistics, Undecided, Verdict, Violated
 
@@ -113,10 +115,10 @@ def verify(
     *,
     timeout: float = 60.0,
     engine: str = "auto",
-    backend: str | Backend = "highs",
+    backend: str | Backend | None = None,
     initial: str | None = None,
-    refine: str = "split",
-    per_round: int = 8,
+    refine: str | Strategy | None = None,
+    per_round: int | None = None,
     seed: int = 0,
     restarts: int = RESTARTS,
     threads: int | None = None,
@@ -126,8 +128,12 @@ def verify(
 
     `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
     the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
-    often the falsifier starts per disjunct; 0 switches it off. `backend`, `initial`, `refine` and `per_round` are for
-    the loop, `threads` (default: all cores) is for the native engine."""
+    often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine`
+    ("split", or a function) and `per_round` (8) are for the loop, and any of them chooses it unless an engine is named;
+    `threads` (default: all cores) is for the native engine. `observe` sees at least one moment of every run."""
+    _check_numbers(timeout, per_round, seed, restarts, threads)
+    engine = _engine(engine, {"backend": backend, "initial": initial, "refine": refine, "per_round": per_round})
+    _check_names(backend, initial, refine)
     deadline = Deadline.after(timeout)
     try:
         network = _form(network, engine, deadline)
@@ -136,17 +142,24 @@ def verify(
     choice = choose(network, prop, engine)
     parts(prop)  # refuses boxes without ends
     threads = threads or os.cpu_count() or 1
-    tell = observe and (lambda moment: observe(replace(moment, rule=choice.rule)))
+    seen: list[Moment] = []
+
+    def told(moment: Moment) -> None:
+        assert observe is not None
+        seen[:] = [moment]
+        observe(replace(moment, rule=choice.rule))
+
+    tell = told if observe else None
 
     def loop(remaining: Sequence[Part] | None = None, restarts: int = restarts) -> Verdict:
         return cegar.verify(
             as_chain(network),
             prop,
             timeout=deadline.left,
-            backend=backend,
+            backend="highs" if backend is None else backend,
             initial=initial or choice.initial,
-            refine=refine,
-            per_round=per_round,
+            refine="split" if refine is None else refine,
+            per_round=8 if per_round is None else per_round,
             seed=seed,
             restarts=restarts,
             observe=tell,
@@ -163,7 +176,42 @@ def verify(
                 finished.statistics, seconds=deadline.spent, engine=f"phases, {finished.statistics.engine}"
             )
             verdict = replace(finished, statistics=numbers)
+    if tell and not seen:  # decided before the engine's first step
+        numbers, still = verdict.statistics, len(prop.disjuncts) if isinstance(verdict, Undecided) else 0
+        tell(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
     return replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+
+
+def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: int, threads: int | None) -> None:
+    """Refuse what the command line refuses."""
+    if not (isinstance(timeout, int | float | np.number) and math.isfinite(timeout) and timeout >= 0):
+        raise InputError(f"timeout must be a number of seconds, 0 or more, not {timeout!r}")
+    least = {"threads": (threads, 1), "per_round": (per_round, 1), "seed": (seed, 0), "restarts": (restarts, 0)}
+    for name, (value, smallest) in least.items():
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if value is not None and not (whole and value >= smallest):
+            raise InputError(f"{name} must be a whole number, {smallest} or more, not {value!r}")
+
+
+def _check_names(backend: str | Backend | None, initial: str | None, refine: str | Strategy | None) -> None:
+    if isinstance(backend, str):
+        backend_class(backend)  # refuses names that there are not
+    elif backend is not None and not isinstance(backend, Backend):
+        raise InputError(f"backend must be a name or a Backend, not {type(backend).__name__}")
+    if initial is not None and initial not in INITIAL:
+        raise InputError(f"initial={initial!r} is unknown; choose one of {', '.join(INITIAL)}")
+    if refine is not None and not callable(refine) and refine not in STRATEGIES:
+        raise InputError(f"refine={refine!r} is unknown; choose one of {', '.join(STRATEGIES)}, or give a function")
+
+
+def _engine(engine: str, loop: dict[str, object]) -> str:
+    """The engine, which is the loop where only options of the loop say so; phases have the loop as their finisher."""
+    given = [name for name, value in loop.items() if value is not None]
+    if not given or engine not in ENGINES or engine in {"cegar", "phases"}:
+        return engine
+    if engine == "auto":
+        return "cegar"
+    raise InputError(f"{given[0]} is for the loop, which the engine {engine} does not use: choose the engine cegar")
 
 
 def _native(

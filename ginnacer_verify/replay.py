@@ -6,12 +6,12 @@ stays the property's number, and the network sees its rounding. So a box that is
 any number of the element type, has no counterexample.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.emit.onnx import network_model
@@ -21,16 +21,41 @@ from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.network import Array, Network, read_only
 from ginnacer_verify.properties.property import Disjunct, Property
 from ginnacer_verify.runtime import Runtime
+from ginnacer_verify.shown import Shown
 
 
-@dataclass(frozen=True, eq=False)
-class Counterexample:
-    """A confirmed witness: `x` is in disjunct number `disjunct`, and the network answers the unsafe `y`."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Counterexample(Shown):
+    """A confirmed witness: `x` is in disjunct number `disjunct`, and the network answers the unsafe `y`.
+
+    `x` and `y` are flat float64; `input` and `output` are what the network was given and gave, in its own shapes and
+    type. numpy takes a counterexample for its `input`."""
 
     x: Array
     y: Array
     disjunct: int
     slacks: Array
+    shape: tuple[int, ...] = (-1,)
+    output_shape: tuple[int, ...] = (-1,)
+    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
+
+    @property
+    def input(self) -> NDArray[Any]:
+        return self.x.astype(self.dtype).reshape(self.shape)
+
+    @property
+    def output(self) -> NDArray[Any]:
+        return self.y.astype(self.dtype).reshape(self.output_shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.input if dtype is None else self.input.astype(dtype)
+
+    def facts(self) -> dict[str, object]:
+        return {
+            "input": f"{list(self.input.shape)} {self.dtype}",
+            "disjunct": self.disjunct,
+            "output": [float(f"{value:.4g}") for value in self.y[:10]],
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +152,8 @@ class Judge:
         )
         if reason := self._refutation(disjunct, held, y):
             return Spurious(held, y, number, slacks, reason)
-        return Counterexample(held, y, number, slacks)
+        shapes = self.graph.input_shape, self.graph.output_shape
+        return Counterexample(held, y, number, slacks, *shapes, self.dtype)
 
     def _as_held(self, point: Array, disjunct: Disjunct) -> Array:
         """The witness as the network sees it, except where it is pinned to a number that is none of its type."""

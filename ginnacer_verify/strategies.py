@@ -160,3 +160,13 @@ def compressed(weight: Weight, columns: NDArray[np.intp]) -> tuple[Integers, Int
         return start, np.tile(np.arange(len(columns), dtype=np.int64), len(rows)), rows.ravel()
     rows.sort_indices()
     return rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data
+
+
+NAMED: dict[str, Strategy] = {
+    "first-fit": first_fit,
+    "best-fit": best_fit,
+    "cosine": cosine,
+    "random": random,
+    "singletons": singletons,
+}
+"""The strategies that need no number, by the names that users give them."""

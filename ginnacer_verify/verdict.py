@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, NoReturn, TypeAlias
 
 from ginnacer_verify.query import Shared
 from ginnacer_verify.replay import Counterexample
+from ginnacer_verify.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,52 @@ class Proof:
     kept: tuple[Shared, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Holds:
+class Outcome(Shown):
+    """What all verdicts have. They have no truth value: an undecided one is neither true nor false."""
+
+    word: str
+    statistics: Statistics
+
+    @property
+    def holds(self) -> bool:
+        """Proved: no input of the property is unsafe."""
+        return self.word == "unsat"
+
+    @property
+    def violated(self) -> bool:
+        """Refuted: there is a `counterexample`."""
+        return self.word == "sat"
+
+    @property
+    def undecided(self) -> bool:
+        """Neither proved nor refuted; `reason` says why."""
+        return not (self.holds or self.violated)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a verdict is neither true nor false: ask for .holds, .violated or .undecided")
+
+    def facts(self) -> dict[str, object]:
+        reason = {"reason": getattr(self, "reason", "")} if self.undecided else {}
+        return {
+            "verdict": self.word,
+            **reason,
+            "engine": self.statistics.engine,
+            "seconds": f"{self.statistics.seconds:.2f}",
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Holds(Outcome):
     """`unsat`: no input of the property is unsafe."""
 
     proofs: tuple[Proof, ...] = ()
     statistics: Statistics = field(default_factory=Statistics)
     word = "unsat"
+    counterexample: ClassVar[None] = None
 
 
-@dataclass(frozen=True, eq=False)
-class Violated:
+@dataclass(frozen=True, eq=False, repr=False)
+class Violated(Outcome):
     """`sat`: a counterexample, confirmed by replay."""
 
     counterexample: Counterexample
@@ -48,16 +84,18 @@ class Violated:
     word = "sat"
 
 
-@dataclass(frozen=True, eq=False)
-class Undecided:
+@dataclass(frozen=True, eq=False, repr=False)
+class Undecided(Outcome):
     """`unknown`, or `timeout` where more time may help; `reason` says why and what to try."""
 
     reason: str
     timeout: bool = False
     statistics: Statistics = field(default_factory=Statistics)
 
+    counterexample: ClassVar[None] = None
+
     @property
-    def word(self) -> str:
+    def word(self) -> str:  # type: ignore[override]
         return "timeout" if self.timeout else "unknown"
 
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import PropertyError
 from ginnacer_verify.network import Array, read_only
+from ginnacer_verify.shown import Shown
 
 Row: TypeAlias = tuple[dict[int, Fraction], Fraction]
 """The coefficients of a row that are not zero, and its offset."""
@@ -140,8 +141,8 @@ class Variable:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True, eq=False)
-class Property:
+@dataclass(frozen=True, eq=False, repr=False)
+class Property(Shown):
     """A union of disjuncts, over a network with the variables `x` and `y`.
 
     `version` is the VNN-LIB version of the text it came from: witnesses are written in the same one. `network` is the
@@ -176,6 +177,15 @@ class Property:
     @property
     def outputs(self) -> int:
         return self.y.size
+
+    def facts(self) -> dict[str, object]:
+        varying = max((len(box.varying) for box in self.boxes), default=0)
+        return {
+            "inputs": f"{self.inputs} ({varying} varying)",
+            "outputs": self.outputs,
+            "disjuncts": len(self.disjuncts),
+            "VNN-LIB": self.version,
+        }
 
     @property
     def boxes(self) -> tuple[Box, ...]:

@@ -25,15 +25,7 @@ from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.properties.write import to_vnnlib
 from ginnacer_verify.replay import check_fit
-from ginnacer_verify.strategies import Strategy
-
-NAMED: dict[str, Strategy] = {
-    "first-fit": strategies.first_fit,
-    "best-fit": strategies.best_fit,
-    "cosine": strategies.cosine,
-    "random": strategies.random,
-    "singletons": strategies.singletons,
-}
+from ginnacer_verify.strategies import NAMED, Strategy
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -54,14 +54,13 @@ def run(args: argparse.Namespace) -> int:
     except OutOfTime as problem:
         return _late(args, problem, deadline)
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
-    engine = "cegar" if given and args.engine == "auto" else args.engine
     try:
         with observer(args.trace, live=not (args.quiet or args.json)) as observe:
             verdict = verify(
                 network,
                 prop,
                 timeout=deadline.left,
-                engine=engine,
+                engine=args.engine,
                 threads=args.threads,
                 seed=args.seed,
                 restarts=0 if args.no_attack else RESTARTS,

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.linear import LinearMap, Select
-from ginnacer_verify.network import Array, read_only
+from ginnacer_verify.network import Array, flattened, read_only
+from ginnacer_verify.shown import Shown
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -97,8 +98,8 @@ class Tensor:
         return prod(self.shape)
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph(Shown):
     """Nodes in topological order; the last one is the output. `x` and `y` say how its flat input and output vectors are
     made up of the original tensors, `model` is the original ONNX model, on which witnesses are replayed, or empty."""
 
@@ -202,14 +203,17 @@ class Graph:
 
     def __call__(self, x: ArrayLike) -> Array:
         """The output for one input, of the network's own shape or flat; or for a batch with one of them per entry."""
-        array = np.asarray(x, dtype=np.float64)
-        if array.size == self.inputs and array.shape in {(self.inputs,), self.input_shape}:
-            return np.asarray(self.evaluate(array.reshape(1, -1))[0])
-        if array.shape[1:] in {(self.inputs,), self.input_shape, self.input_shape[1:]}:
-            return self.evaluate(array.reshape(len(array), -1))
-        raise NetworkError(
-            f"an input of shape {list(array.shape)} does not fit a network that takes {list(self.input_shape)}"
-        )
+        values = flattened(x, self.inputs, self.input_shape)
+        return np.asarray(self.evaluate(values[None])[0]) if values.ndim == 1 else self.evaluate(values)
+
+    def facts(self) -> dict[str, object]:
+        names = ", ".join(dict.fromkeys(name for name, _ in self.functions)) or "none"
+        return {
+            "inputs": f"{self.inputs} {list(self.input_shape)} {self.dtype}",
+            "outputs": self.outputs,
+            "neurons": f"{self.neurons} ({names})",
+            "parameters": self.parameters,
+        }
 
     def then(self, maps: LinearMap, bias: Array, y: Tensor) -> "Graph":
         """The graph with an affine map of its output as its output."""
