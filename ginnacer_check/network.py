@@ -119,8 +119,9 @@ class Network:
         kept = [np.arange(node.size) for node in self.nodes]
         for number, mask in dead.items():
             source = self.nodes[number].sources[0]
-            plain = [m for node in [self.nodes[source], *users.get(number, [])] for m in node.maps]
-            if source and len(users[source]) == 1 and number in users and all(isinstance(m, Dense) for m in plain):
+            around = [self.nodes[source], *users.get(number, [])]
+            plain = all(node.maps and all(isinstance(m, Dense) for m in node.maps) for node in around)
+            if len(users[source]) == 1 and number in users and plain:
                 kept[number] = kept[source] = np.flatnonzero(~mask)
         nodes = []
         for number, node in enumerate(self.nodes):
@@ -224,7 +225,15 @@ class Reader:
     def read_identity(self, _: Any, value: Value, *_rest: Any) -> Value:
         return value
 
-    read_dropout = read_cast = read_identity
+    def read_dropout(self, _: Any, value: Value, *rest: Any) -> Value:
+        if len(rest) > 1 and rest[1] is not None and np.any(rest[1]):
+            raise Unreadable("a Dropout in training mode is not something that this program reads")
+        return value
+
+    def read_cast(self, a: Any, value: Value) -> Value:
+        if a["to"] not in {onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE}:
+            raise Unreadable("a Cast of a computed value to another type than float or double is not read here")
+        return value
 
     def read_flatten(self, a: Any, value: Value) -> Value:
         axis = a.get("axis", 1) % (len(value.shape) + 1) if a.get("axis", 1) < 0 else a.get("axis", 1)

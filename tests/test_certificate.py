@@ -187,7 +187,31 @@ def test_bounds_hold_and_exact_ones_are_tighter() -> None:
     assert (exact.upper[-1] <= fast.upper[-1]).all()
 
 
+def test_a_relu_of_a_relu_keeps_its_values(tmp_path: Path) -> None:
+    """What is zero is left out of the network only between two matrices."""
+    for seed in range(6):
+        graph = Graph([1, 2], seed=seed)
+        graph.add("Gemm", graph.weight(3, 2), graph.weight(3), transB=1)
+        graph.add("Relu")
+        graph.add("Relu")
+        graph.add("Gemm", graph.weight(3, 1), graph.weight(1))
+        network = read_network(graph.model())
+        slim, kept = network.without({network.relus[0]: np.array([True, False, True])})
+        assert [len(some) for some in kept] == [node.size for node in network.nodes]
+        level = lowest(graph.model())
+        assert certified(graph.model(), below(level - 0.02), tmp_path / "proof.gcert")
+        content = repacked((tmp_path / "proof.gcert").read_bytes(), formula=below(level + 1e-6))
+        assert refused(graph.model(), below(level + 1e-6), content)
+        assert slim.nodes[-1].size == 1
+
+
 def test_what_is_not_read_is_said() -> None:
+    graph = Graph([1, 2])
+    graph.add("Cast", to=7)
+    graph.add("Cast", to=1)
+    graph.add("Gemm", graph.weight(2, 1))
+    with pytest.raises(Unreadable, match="Cast"):
+        read_network(graph.model())
     with pytest.raises(Unreadable, match="MaxPool"):
         read_network(convolutional())
     with pytest.raises(Unreadable, match=r"VNN-LIB 1\.0 only"):
