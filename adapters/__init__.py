@@ -1,1 +1,1 @@
-"""One file per solver; `ginnacer_verify.backend` finds them."""
+"""One file per solver; `ginnacer_verify.query.backend` finds them."""

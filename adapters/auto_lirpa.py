@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ginnacer_verify.arrays import Array, dense, read_only
 from ginnacer_verify.box import Box
-from ginnacer_verify.child import Child, out_of_time, serve
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.chain import chain
 from ginnacer_verify.errors import InputError
-from ginnacer_verify.network import Array, Layer, dense, read_only
-from ginnacer_verify.query import Answer, Query, Unknown, Unsat
+from ginnacer_verify.graph.network import Layer
+from ginnacer_verify.query.process import Child, out_of_time, serve
+from ginnacer_verify.query.query import Answer, Query, Unknown, Unsat
 
 METHODS = {
     "interval": ("IBP", "adaptive"),

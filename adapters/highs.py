@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from ginnacer_verify.arrays import Array, read_only
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.milp import Block, Unit, base_block, excess_column, kept_unit
-from ginnacer_verify.network import Array, read_only
-from ginnacer_verify.query import TOLERANCE, Answer, Base, Query, Sat, Shared, Unknown, Unsat
-from ginnacer_verify.refine import sensitivity
-from ginnacer_verify.safe_bound import safe_bound
+from ginnacer_verify.query.query import TOLERANCE, Answer, Base, Query, Sat, Shared, Unknown, Unsat, sensitivity
+from ginnacer_verify.query.safe_bound import safe_bound
 
 if TYPE_CHECKING:
     import highspy

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ginnacer_verify.adapters.highs import HighsBackend
-from ginnacer_verify.child import Child, out_of_time, serve
+from ginnacer_verify.arrays import read_only
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.marabou import NUDGE, FunctionalForm, contradiction, functional_form, live_query
 from ginnacer_verify.emit.scaling import ScaledForm, scaled
-from ginnacer_verify.network import read_only
-from ginnacer_verify.query import Answer, Query, Sat, Unknown, Unsat
+from ginnacer_verify.query.process import Child, out_of_time, serve
+from ginnacer_verify.query.query import Answer, Query, Sat, Unknown, Unsat
 
 ANSWERS: dict[str, Answer] = {
     "unsat": Unsat(),

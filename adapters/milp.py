@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ginnacer_verify.child import Child, out_of_time, serve
+from ginnacer_verify.arrays import read_only
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.milp import Units, excess_column, milp_blocks, without_small
-from ginnacer_verify.network import read_only
-from ginnacer_verify.query import TOLERANCE, Answer, Query, Sat, Unknown, Unsat
+from ginnacer_verify.query.process import Child, out_of_time, serve
+from ginnacer_verify.query.query import TOLERANCE, Answer, Query, Sat, Unknown, Unsat
 
 ANSWERS: dict[str, Answer] = {
     "kInfeasible": Unsat(),

@@ -13,15 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ginnacer_verify import strategies
-from ginnacer_verify.abstract_layer import AbstractLayer
-from ginnacer_verify.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.icf import ICF
+from ginnacer_verify.abstraction.layer import AbstractLayer
+from ginnacer_verify.abstraction.margins import measure, surface
+from ginnacer_verify.abstraction.partition import Partition
+from ginnacer_verify.abstraction.partitioning import strategies
+from ginnacer_verify.arrays import Array, dense
 from ginnacer_verify.box import Box
-from ginnacer_verify.commands.margins import measure, surface
-from ginnacer_verify.icf import ICF
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Array, Network, dense
-from ginnacer_verify.partition import Partition
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 
 FOLDER = Path(os.environ.get("GINNACER_BENCHMARKS", Path(__file__).parents[2] / "shared" / "benchmarks"))

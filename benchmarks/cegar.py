@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ginnacer_verify.cegar import verify
+from ginnacer_verify.engines.parts import Bounded, parts
+from ginnacer_verify.engines.refinement.loop import verify
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Network
-from ginnacer_verify.parts import Bounded, parts
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 

@@ -22,16 +22,16 @@ from cases import one_disjunct, random_case
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.engine.native import NativeRun
-from ginnacer_verify.engine.phases.run import PhaseRun
-from ginnacer_verify.engine.problem import problem
-from ginnacer_verify.engine.search import Boxes, Memory, record_of
+from ginnacer_verify.engines.boxes.problem import problem
+from ginnacer_verify.engines.boxes.run import NativeRun
+from ginnacer_verify.engines.boxes.search import Boxes, Memory, record_of
+from ginnacer_verify.engines.phases.run import PhaseRun
+from ginnacer_verify.engines.verify import choose, verify
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.native import call
-from ginnacer_verify.network import Network
-from ginnacer_verify.portfolio import choose, verify
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.replay import Judge
+from ginnacer_verify.replay.judge import Judge
 
 FOLDER = Path(os.environ.get("GINNACER_BENCHMARKS", ROOT.parent / "shared" / "benchmarks"))
 WIDTHS = (25, 50, 100, 200)

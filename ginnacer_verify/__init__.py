@@ -21,22 +21,22 @@ from ginnacer_verify.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from ginnacer_verify import properties as properties
-    from ginnacer_verify.abstraction import Abstraction as Abstraction
-    from ginnacer_verify.abstraction import abstract as abstract
+    from ginnacer_verify.abstraction.abstraction import Abstraction as Abstraction
+    from ginnacer_verify.abstraction.abstraction import abstract as abstract
+    from ginnacer_verify.engines.verify import verify as verify
     from ginnacer_verify.loading import load as load
     from ginnacer_verify.loading.torch import from_torch as from_torch
-    from ginnacer_verify.portfolio import verify as verify
     from ginnacer_verify.properties.vnnlib import parse_vnnlib as parse_vnnlib
     from ginnacer_verify.properties.vnnlib import read_vnnlib as read_vnnlib
 
 _HOMES = {
-    "Abstraction": "ginnacer_verify.abstraction",
-    "abstract": "ginnacer_verify.abstraction",
+    "Abstraction": "ginnacer_verify.abstraction.abstraction",
+    "abstract": "ginnacer_verify.abstraction.abstraction",
     "from_torch": "ginnacer_verify.loading.torch",
     "load": "ginnacer_verify.loading",
     "parse_vnnlib": "ginnacer_verify.properties.vnnlib",
     "read_vnnlib": "ginnacer_verify.properties.vnnlib",
-    "verify": "ginnacer_verify.portfolio",
+    "verify": "ginnacer_verify.engines.verify",
 }
 """Where each public function lives: imported at its first use, because `ginnacer --version` needs none of them."""
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ginnacer_verify.arrays import Array, read_only
 from ginnacer_verify.errors import PropertyError
-from ginnacer_verify.network import Array, read_only
 
 
 @dataclass(frozen=True, eq=False)

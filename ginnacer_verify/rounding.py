@@ -7,7 +7,7 @@ takes from each product. Every bound that proves anything is widened by that muc
 
 import numpy as np
 
-from ginnacer_verify.network import Array
+from ginnacer_verify.arrays import Array
 
 UNIT = 2.0**-53
 TINY = 1e-290

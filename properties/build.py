@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import PropertyError
-from ginnacer_verify.network import Array
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 
 

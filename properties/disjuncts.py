@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import UnsupportedProperty
-from ginnacer_verify.network import Array
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
 from ginnacer_verify.properties.rounding import Bound, at_least_float, interval, nearest_float
 from ginnacer_verify.properties.terms import MAX_DISJUNCTS, And, Formula, Or, Row

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import VnnlibSyntaxError
-from ginnacer_verify.network import Array
 from ginnacer_verify.properties.disjuncts import MAX_NUMBERS, OBJECT
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
 from ginnacer_verify.properties.property import Row as ExactRow

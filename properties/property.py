@@ -19,9 +19,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ginnacer_verify.arrays import Array, read_only
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import PropertyError
-from ginnacer_verify.network import Array, read_only
 from ginnacer_verify.shown import Shown
 
 Row: TypeAlias = tuple[dict[int, Fraction], Fraction]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import PropertyError, VnnlibSyntaxError
+from ginnacer_verify.loading.unpack import Damaged, TooLarge, unpacked
 from ginnacer_verify.properties.plain import parse_plain
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib1 import parse_vnnlib1
 from ginnacer_verify.properties.vnnlib2 import parse_vnnlib2
-from ginnacer_verify.unpack import Damaged, TooLarge, unpacked
 
 VERSION = re.compile(r"(?:\s|;[^\n]*)*+\(\s*vnnlib-version\b")
 

@@ -8,8 +8,9 @@ import numpy as np
 from exhaustive import is_sat, least
 from numpy.typing import ArrayLike
 
+from ginnacer_verify.arrays import read_only
 from ginnacer_verify.box import Box
-from ginnacer_verify.network import Network, read_only
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ginnacer_verify.network import Network, dense
+from ginnacer_verify.arrays import dense
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Property
 
 Point = tuple[Fraction, ...]

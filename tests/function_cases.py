@@ -9,9 +9,9 @@ from typing import Any
 import mpmath
 import numpy as np
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.graph import piecewise, product, smooth
 from ginnacer_verify.graph.function import Function, Monotone, Relu
-from ginnacer_verify.network import Array
 
 mpmath.mp.dps = 60
 ABSTRACT = {Function, Monotone, smooth.Smooth}

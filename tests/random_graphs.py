@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.graph.convolution import Convolution, Geometry
 from ginnacer_verify.graph.function import Relu
 from ginnacer_verify.graph.graph import Builder, Graph, Tensor
 from ginnacer_verify.graph.linear import Dense, LinearMap, Select
-from ginnacer_verify.network import Array
 
 
 def random_graph(seed: int, scale: float = 1.0) -> Graph:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ginnacer_verify.query import Answer, Query
+from ginnacer_verify.query.query import Answer, Query
 
 Line = Answer | Callable[[Query], Answer]
 

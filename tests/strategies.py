@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from ginnacer_verify.network import Array, Layer, Network
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.graph.network import Layer, Network
 
 SCALES = (1.0, 1e-3, 1e3)
 EXTREMES = (1.0, 1e-160, 1e-30, 1e30, 1e120)

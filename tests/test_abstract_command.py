@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ginnacer_verify.abstraction.margins import surface
+from ginnacer_verify.abstraction.npz import load_abstraction
 from ginnacer_verify.box import Box
 from ginnacer_verify.commands import abstract as abstract_command
 from ginnacer_verify.commands import margins as margins_command
 from ginnacer_verify.commands.abstract import parse_layers, parse_strategy, read_centroid
-from ginnacer_verify.commands.margins import parse_distances, surface
-from ginnacer_verify.emit.npz import load_abstraction
-from ginnacer_verify.emit.onnx import network_model
+from ginnacer_verify.commands.margins import parse_distances
 from ginnacer_verify.errors import AbstractionError, InputError
+from ginnacer_verify.graph.network import Network
+from ginnacer_verify.graph.onnx import network_model
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.properties.write import to_vnnlib

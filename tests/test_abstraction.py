@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from strategies import EXTREMES, SCALES, batch_around, exact, networks, points
 
 from benchmarks import benchmark
-from ginnacer_verify import strategies as chosen
-from ginnacer_verify.abstract_layer import AbstractLayer
-from ginnacer_verify.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.layer import AbstractLayer
+from ginnacer_verify.abstraction.partition import Partition
+from ginnacer_verify.abstraction.partitioning import strategies as chosen
+from ginnacer_verify.arrays import Array, dense
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError, NetworkError
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Array, Network, dense
-from ginnacer_verify.partition import Partition
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)

@@ -12,12 +12,14 @@ import pytest
 from cases import Case, one_disjunct, random_network
 from exhaustive import is_sat, least
 
-from ginnacer_verify import cegar, portfolio
-from ginnacer_verify.backend import Backend, get_backend, missing
+from ginnacer_verify.arrays import Array, dense
 from ginnacer_verify.box import Box
-from ginnacer_verify.network import Array, Network, dense
+from ginnacer_verify.engines import verify as portfolio
+from ginnacer_verify.engines.refinement import loop as cegar
+from ginnacer_verify.engines.verdict import Violated
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
-from ginnacer_verify.verdict import Violated
+from ginnacer_verify.query.backend import Backend, get_backend, missing
 
 Arrays = list[tuple[Array, Array]]
 SHAPES = ((2, 3, 3, 1), (1, 4, 3, 1), (2, 4, 1), (3, 3, 3, 1), (2, 1), (2, 3, 2))

@@ -10,14 +10,14 @@ from test_milp import relationals
 from test_relational import solution_at
 
 from ginnacer_verify.adapters.auto_lirpa import METHODS, AutoLirpaBackend, lirpa_bounds, run
-from ginnacer_verify.bounds import interval_bounds, linear_bounds
+from ginnacer_verify.bounds.chain import interval_bounds, linear_bounds
 from ginnacer_verify.emit.chain import chain
 from ginnacer_verify.emit.marabou import outwards
+from ginnacer_verify.engines.parts import Bounded, Part
+from ginnacer_verify.engines.refinement.refine import exact
 from ginnacer_verify.errors import InputError
-from ginnacer_verify.network import Network
-from ginnacer_verify.parts import Bounded, Part
-from ginnacer_verify.query import Query, Unknown, Unsat
-from ginnacer_verify.refine import exact
+from ginnacer_verify.graph.network import Network
+from ginnacer_verify.query.query import Query, Unknown, Unsat
 
 OPEN = [seed for seed in range(60) if relationals(seed)][:10]
 

@@ -7,10 +7,10 @@ from importlib.metadata import EntryPoint
 import pytest
 from scripted import Scripted
 
-from ginnacer_verify import backend
-from ginnacer_verify.backend import Backend, backend_names, get_backend, missing
 from ginnacer_verify.errors import BackendUnavailable, InputError, InstallationError
-from ginnacer_verify.query import Unsat
+from ginnacer_verify.query import backend
+from ginnacer_verify.query.backend import Backend, backend_names, get_backend, missing
+from ginnacer_verify.query.query import Unsat
 
 
 class Another(Scripted):
@@ -69,7 +69,7 @@ def test_an_absent_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 
 def test_looking_imports_no_solver() -> None:
     code = (
-        "import sys; from ginnacer_verify.backend import backend_names, missing; "
+        "import sys; from ginnacer_verify.query.backend import backend_names, missing; "
         "[missing(name) for name in backend_names()]; "
         "heavy = {'highspy', 'maraboupy', 'torch', 'auto_LiRPA', 'onnxruntime', 'scipy.optimize'}; "
         "sys.exit(', '.join(heavy & set(sys.modules)))"

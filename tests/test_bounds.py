@@ -7,10 +7,10 @@ import pytest
 from cases import box_of, random_network
 from exhaustive import at, regions
 
-from ginnacer_verify.bounds import Bounds, interval_bounds, linear_bounds, relu_lines
+from ginnacer_verify.bounds.chain import Bounds, interval_bounds, linear_bounds, relu_lines
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.network import Network
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope
 
 SHAPES = ((2, 5, 1), (2, 4, 4, 2), (3, 8, 8, 8, 3), (1, 6, 6, 1))
@@ -145,7 +145,7 @@ def test_without_time_intervals_have_to_do(seed: int, monkeypatch: pytest.Monkey
     network, box = drawn(seed)
     hurried = linear_bounds(network.layers, box, deadline=Deadline.after(0.0))
     plain, full = interval_bounds(network.layers, box), linear_bounds(network.layers, box)
-    monkeypatch.setattr("ginnacer_verify.bounds.CHUNK", 3)
+    monkeypatch.setattr("ginnacer_verify.bounds.chain.CHUNK", 3)
     chunks = linear_bounds(network.layers, box)
     for number in range(len(full)):
         np.testing.assert_array_equal(hurried.lower[number], plain.lower[number])

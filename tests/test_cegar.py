@@ -9,17 +9,18 @@ from cases import Case, box_of, one_disjunct, random_case, random_network
 from scripted import Scripted
 
 from benchmarks import benchmark
-from ginnacer_verify.backend import missing
 from ginnacer_verify.box import Box
-from ginnacer_verify.cegar import Round, verify
+from ginnacer_verify.engines.progress import Round
+from ginnacer_verify.engines.refinement.loop import verify
+from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES
+from ginnacer_verify.engines.verdict import Holds, Undecided, Violated
 from ginnacer_verify.errors import InputError, NetworkError, PropertyError, UnsupportedProperty
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.query import Query, Sat, Unknown, Unsat
-from ginnacer_verify.refine import INITIAL, STRATEGIES
-from ginnacer_verify.verdict import Holds, Undecided, Violated
+from ginnacer_verify.query.backend import missing
+from ginnacer_verify.query.query import Query, Sat, Unknown, Unsat
 
 # y = relu(x1 + x2) + relu(x1 - x2) on [-1, 1]^2 has the least value 0, where CROWN only sees about -1.
 VALLEY = Network.from_arrays(([[1.0, 1.0], [1.0, -1.0]], [0.0, 0.0]), ([[1.0, 1.0]], [0.0]), ([[1.0]], [0.0]))
@@ -201,7 +202,7 @@ def test_the_deadline_is_kept_on_large_queries(backend: str, initial: str) -> No
 
 
 def test_a_query_that_is_too_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ginnacer_verify.cegar.LARGEST", 100)
+    monkeypatch.setattr("ginnacer_verify.engines.refinement.loop.LARGEST", 100)
     verdict = verify(*pair(twisted(-1.1)), restarts=0)
     assert isinstance(verdict, Undecided)
     assert "GB" in verdict.reason

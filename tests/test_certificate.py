@@ -25,9 +25,9 @@ from ginnacer_verify import load
 from ginnacer_verify.certificate.certify import certify
 from ginnacer_verify.cli import main
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.verdict import Holds
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
-from ginnacer_verify.verdict import Holds
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -6,12 +6,12 @@ The truth is known by hand (`cases.BY_HAND`) or by exhaustive enumeration of act
 import pytest
 from cases import BY_HAND, Case, random_case
 
-from ginnacer_verify.backend import Backend, backend_class, backend_names, get_backend, missing
-from ginnacer_verify.cegar import verify
-from ginnacer_verify.parts import Bounded, parts
-from ginnacer_verify.query import Query, Sat, Unknown, Unsat
-from ginnacer_verify.refine import INITIAL, STRATEGIES, exact, ginnacer
-from ginnacer_verify.verdict import Undecided, Violated
+from ginnacer_verify.engines.parts import Bounded, parts
+from ginnacer_verify.engines.refinement.loop import verify
+from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES, exact, ginnacer
+from ginnacer_verify.engines.verdict import Undecided, Violated
+from ginnacer_verify.query.backend import Backend, backend_class, backend_names, get_backend, missing
+from ginnacer_verify.query.query import Query, Sat, Unknown, Unsat
 
 NETWORKS, CHUNK = 1000, 100
 TOLERANCE = 1e-5

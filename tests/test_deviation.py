@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ginnacer_verify.deviation import Deviation, ExactRelu, Map, Output, SharedRelu
-from ginnacer_verify.network import Array
+from ginnacer_verify.abstraction.deviation import Deviation, ExactRelu, Map, Output, SharedRelu
+from ginnacer_verify.arrays import Array
 
 ROWS, COLUMNS, BATCH = 6, 40, 8
 

@@ -15,21 +15,22 @@ from onnx import numpy_helper
 from strategies import batch_around, exact, networks, points
 
 from benchmarks import benchmark
-from ginnacer_verify import strategies as chosen
-from ginnacer_verify.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.icf import Anchor
+from ginnacer_verify.abstraction.npz import load_abstraction, save
+from ginnacer_verify.abstraction.partitioning import strategies as chosen
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.emit.abstraction import abstraction_model
-from ginnacer_verify.emit.npz import load_abstraction, save
 from ginnacer_verify.emit.rounding import DOWN, UP, bound_rows, rounded
 from ginnacer_verify.emit.vnnlib import abstract_property
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.icf import Anchor
+from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Array, Layer, Network
+from ginnacer_verify.loading.oracle import Runtime
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
 from ginnacer_verify.properties.write import to_vnnlib
-from ginnacer_verify.runtime import Runtime
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 

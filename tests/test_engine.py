@@ -8,17 +8,18 @@ import pytest
 from cases import BY_HAND, Case, box_of, one_disjunct, random_case, random_network
 
 from benchmarks import benchmark
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.engine import native as engine
-from ginnacer_verify.engine.native import NativeRun
-from ginnacer_verify.engine.problem import Folding, Problem, problem
-from ginnacer_verify.engine.search import Boxes, Memory, Search, record_of
+from ginnacer_verify.engines.boxes import run as engine
+from ginnacer_verify.engines.boxes.problem import Folding, Problem, problem
+from ginnacer_verify.engines.boxes.run import NativeRun
+from ginnacer_verify.engines.boxes.search import Boxes, Memory, Search, record_of
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.native import OPEN, PROVED, Record, call
-from ginnacer_verify.network import Array, Network
 from ginnacer_verify.properties.property import Disjunct, Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.replay import Counterexample, Judge
+from ginnacer_verify.replay.judge import Counterexample, Judge
 
 
 def native(network: Network, prop: Property, *, threads: int = 1, falsify: bool = False, timeout: float = 60) -> str:

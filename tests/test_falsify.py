@@ -8,11 +8,11 @@ from cases import box_of, one_disjunct, random_case, random_network
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.falsify import Goal, around, attack, falsify, gradient, inside, starts
 from ginnacer_verify.graph.chain import graph_of
-from ginnacer_verify.network import Network
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
-from ginnacer_verify.replay import Counterexample, Judge
+from ginnacer_verify.replay.attack import Goal, around, attack, falsify, gradient, inside, starts
+from ginnacer_verify.replay.judge import Counterexample, Judge
 
 
 def random_source() -> np.random.Generator:

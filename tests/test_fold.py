@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from cases import box_of
 
-from ginnacer_verify.bounds import linear_bounds
-from ginnacer_verify.fold import Affine, Expressions, fold_error, fold_rows
-from ginnacer_verify.network import Array, Layer, Network, dense
-from ginnacer_verify.parts import Bounded, Part
+from ginnacer_verify.abstraction.fold import Affine, Expressions, fold_error, fold_rows
+from ginnacer_verify.arrays import Array, dense
+from ginnacer_verify.bounds.chain import linear_bounds
+from ginnacer_verify.engines.parts import Bounded, Part
+from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import parse_vnnlib
 

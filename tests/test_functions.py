@@ -10,10 +10,10 @@ from function_cases import CASES, Case, classes, intervals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.graph.function import Lines
 from ginnacer_verify.graph.piecewise import Clip, LeakyRelu
 from ginnacer_verify.graph.smooth import Elu, Power, Smooth
-from ginnacer_verify.network import Array
 from ginnacer_verify.rounding import UNIT
 
 COUNT = 200

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from random_graphs import random_box, random_graph
 from strategies import exact, networks
 
-from ginnacer_verify.bounds import linear_bounds
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.ascent import Cuts, Multipliers, ascend
+from ginnacer_verify.bounds.chain import linear_bounds
 from ginnacer_verify.bounds.intervals import intervals
 from ginnacer_verify.bounds.substitution import Choices, below, planes, tightened
 from ginnacer_verify.box import Box
 from ginnacer_verify.graph.chain import graph_of
-from ginnacer_verify.network import Array, Network
+from ginnacer_verify.graph.network import Network
 
 
 def corner_points(lower: Array, upper: Array, random: np.random.Generator, count: int) -> Array:

@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import layers, points
 
+from ginnacer_verify.abstraction.icf import Anchor, activation, canonical_form
+from ginnacer_verify.arrays import dense
 from ginnacer_verify.box import Box
-from ginnacer_verify.icf import Anchor, activation, canonical_form
-from ginnacer_verify.network import Layer, dense
+from ginnacer_verify.graph.network import Layer
 
 
 def test_centroid_activation_matrices() -> None:

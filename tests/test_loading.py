@@ -27,7 +27,7 @@ from ginnacer_verify.loading.node import Node
 from ginnacer_verify.loading.onnx import operator_uses, parse_model, read_graph
 from ginnacer_verify.loading.operators.linear import gemm
 from ginnacer_verify.loading.operators.shape import identity
-from ginnacer_verify.runtime import Runtime
+from ginnacer_verify.loading.oracle import Runtime
 
 
 def _evaluate(network: Network, points: NDArray[Any]) -> NDArray[np.float64]:

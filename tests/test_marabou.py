@@ -14,16 +14,16 @@ from cases import box_of, one_disjunct, random_case
 from test_milp import relationals
 from test_relational import solution_at
 
+from ginnacer_verify.abstraction.relational import Relational
 from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.adapters.marabou import ANSWERS, MarabouBackend
 from ginnacer_verify.emit.chain import chain
 from ginnacer_verify.emit.marabou import NUDGE, FunctionalForm, functional_form, live_query, outwards, save_ipq
 from ginnacer_verify.emit.scaling import SIZE, scaled
-from ginnacer_verify.network import Network
-from ginnacer_verify.parts import Bounded, Part
-from ginnacer_verify.query import Query, Sat, Unknown, Unsat
-from ginnacer_verify.refine import exact, ginnacer
-from ginnacer_verify.relational import Relational
+from ginnacer_verify.engines.parts import Bounded, Part
+from ginnacer_verify.engines.refinement.refine import exact, ginnacer
+from ginnacer_verify.graph.network import Network
+from ginnacer_verify.query.query import Query, Sat, Unknown, Unsat
 
 OPEN = [seed for seed in range(60) if relationals(seed)][:12]
 
@@ -179,7 +179,8 @@ def test_garbage_from_the_child_is_unknown(code: str, reason: str) -> None:
 
 
 SAYS_UNSAT = (
-    "import sys; from ginnacer_verify.child import serve; serve(lambda question, seconds: {'word': 'unsat', 'z': None})"
+    "import sys; from ginnacer_verify.query.process import serve; "
+    "serve(lambda question, seconds: {'word': 'unsat', 'z': None})"
 )
 
 
@@ -198,7 +199,7 @@ def test_an_unsat_is_believed_only_if_highs_has_no_solution(seed: int) -> None:
 
 def test_a_small_query_that_gets_no_answer_is_asked_in_other_forms() -> None:
     code = (
-        "import time; from ginnacer_verify.child import serve; "
+        "import time; from ginnacer_verify.query.process import serve; "
         "serve(lambda question, seconds: time.sleep(60) if question[1] == 'auto' else {'word': 'UNKNOWN'})"
     )
     backend = MarabouBackend(command=child(code))

@@ -7,16 +7,17 @@ import pytest
 from cases import box_of, one_disjunct, random_case
 from scipy.sparse import csr_array
 
+from ginnacer_verify.abstraction.relational import Relational
 from ginnacer_verify.adapters.highs import HighsBackend, _Program
 from ginnacer_verify.adapters.milp import ANSWERS, MilpBackend
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.milp import excess_column, milp_blocks, to_mps, without_small
-from ginnacer_verify.network import Array, Network
-from ginnacer_verify.parts import Bounded, Part, parts
-from ginnacer_verify.query import Sat, Unknown, Unsat
-from ginnacer_verify.refine import exact, ginnacer
-from ginnacer_verify.relational import Relational
-from ginnacer_verify.safe_bound import safe_bound
+from ginnacer_verify.engines.parts import Bounded, Part, parts
+from ginnacer_verify.engines.refinement.refine import exact, ginnacer
+from ginnacer_verify.graph.network import Network
+from ginnacer_verify.query.query import Sat, Unknown, Unsat
+from ginnacer_verify.query.safe_bound import safe_bound
 
 
 def relationals(seed: int) -> list[Relational]:

@@ -10,12 +10,13 @@ import pytest
 from cases import box_of, one_disjunct, random_network
 from numpy.typing import NDArray
 
-from ginnacer_verify import native, strategies
+from ginnacer_verify import native
+from ginnacer_verify.abstraction.icf import ICF, Anchor, canonical_form
+from ginnacer_verify.abstraction.partitioning import strategies
+from ginnacer_verify.engines.verify import choose, verify
 from ginnacer_verify.errors import NativeUnavailable
-from ginnacer_verify.icf import ICF, Anchor, canonical_form
+from ginnacer_verify.graph.network import Layer
 from ginnacer_verify.native import RECORDS, Record, call
-from ginnacer_verify.network import Layer
-from ginnacer_verify.portfolio import choose, verify
 from ginnacer_verify.rivals.greedy import merge
 
 NETWORK = random_network(np.random.default_rng(1), (3, 8, 8, 1))

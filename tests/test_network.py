@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
+from ginnacer_verify.arrays import compact, dense
 from ginnacer_verify.errors import NetworkError
-from ginnacer_verify.network import Layer, Network, compact, dense, then
+from ginnacer_verify.graph.network import Layer, Network, then
 
 
 def test_evaluation_by_hand() -> None:

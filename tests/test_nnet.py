@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from benchmarks import benchmark
+from ginnacer_verify.arrays import dense
 from ginnacer_verify.errors import NetworkError
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain, operators_of
-from ginnacer_verify.network import Network, dense
 
 
 def nnet_text(network: Network) -> str:

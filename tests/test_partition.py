@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from strategies import EXTREMES, SCALES, layers, points
 
 from benchmarks import benchmark
-from ginnacer_verify import strategies as chosen
-from ginnacer_verify.abstraction import abstract
+from ginnacer_verify.abstraction.abstraction import abstract
+from ginnacer_verify.abstraction.icf import ICF, Anchor, canonical_form
+from ginnacer_verify.abstraction.partition import Partition, is_valid, upper_bound, valid_subsets
+from ginnacer_verify.abstraction.partitioning import strategies as chosen
+from ginnacer_verify.arrays import dense
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.icf import ICF, Anchor, canonical_form
+from ginnacer_verify.graph.network import Layer
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Layer, dense
-from ginnacer_verify.partition import Partition, is_valid, upper_bound, valid_subsets
 
 STRATEGIES = {
     "first_fit": chosen.first_fit,

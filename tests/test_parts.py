@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from cases import CORNERS, SQUARE, box_of, one_disjunct
 
-from ginnacer_verify import parts as module
-from ginnacer_verify.bounds import Bounds, linear_bounds
-from ginnacer_verify.parts import Bounded, Part, parts
+from ginnacer_verify.bounds.chain import Bounds, linear_bounds
+from ginnacer_verify.engines import parts as module
+from ginnacer_verify.engines.parts import Bounded, Part, parts
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 
 
@@ -47,7 +47,7 @@ def test_only_a_bound_above_zero_proves(
 
 def test_the_error_of_folding_counts() -> None:
     """The output is exactly the constant 1e16 + 1; folding `y - 1e16` loses the 1, which must not prove anything."""
-    from ginnacer_verify.network import Network
+    from ginnacer_verify.graph.network import Network
 
     network = Network.from_arrays(([[1.0]], [1e16]))
     prop = one_disjunct(box_of([1.0], [1.0]), [[1.0]], [1e16])

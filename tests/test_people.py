@@ -10,11 +10,11 @@ import pytest
 from cases import BY_HAND
 
 import ginnacer_verify as gv
+from ginnacer_verify.engines.progress import Moment
+from ginnacer_verify.engines.refinement.refine import Refinement, Situation, split
+from ginnacer_verify.engines.verdict import Holds, Undecided, Violated
 from ginnacer_verify.errors import GinnacerError, InputError, NetworkError
-from ginnacer_verify.network import Network
-from ginnacer_verify.progress import Moment
-from ginnacer_verify.refine import Refinement, Situation, split
-from ginnacer_verify.verdict import Holds, Undecided, Violated
+from ginnacer_verify.graph.network import Network
 
 CASES = {case.name: case for case in BY_HAND}
 HOLDS, FAILS = CASES["corners missed"], CASES["corners reached"]
@@ -161,7 +161,7 @@ def test_axes_in_another_order_are_refused() -> None:
 
 def test_a_strategy_by_its_name() -> None:
     network = gv.load(SETS / "digits/digits_32x2.onnx")
-    from ginnacer_verify.strategies import best_fit
+    from ginnacer_verify.abstraction.partitioning.strategies import best_fit
 
     named, given = (
         gv.abstract(network, np.zeros(64), strategy="best_fit"),

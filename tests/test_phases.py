@@ -11,23 +11,24 @@ from hypothesis import strategies as st
 from strategies import exact, networks
 
 from benchmarks import benchmark
-from ginnacer_verify.bounds import Bounds, interval_bounds, linear_bounds
+from ginnacer_verify.abstraction.fold import fold_rows
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.bounds.chain import Bounds, interval_bounds, linear_bounds
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.milp import base_block, excess_column
-from ginnacer_verify.engine.phases.ascent import ascend
-from ginnacer_verify.engine.phases.reduced import ACTIVE, INACTIVE, UNDECIDED, Phases, Reduced
-from ginnacer_verify.engine.phases.run import PhaseRun
-from ginnacer_verify.engine.phases.tighten import Region, tighten
-from ginnacer_verify.engine.phases.trees import Trees, Wanted
-from ginnacer_verify.fold import fold_rows
+from ginnacer_verify.engines.parts import Bounded, parts
+from ginnacer_verify.engines.phases.ascent import ascend
+from ginnacer_verify.engines.phases.reduced import ACTIVE, INACTIVE, UNDECIDED, Phases, Reduced
+from ginnacer_verify.engines.phases.run import PhaseRun
+from ginnacer_verify.engines.phases.tighten import Region, tighten
+from ginnacer_verify.engines.phases.trees import Trees, Wanted
+from ginnacer_verify.engines.verify import verify
+from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Array, Layer, Network
-from ginnacer_verify.parts import Bounded, parts
-from ginnacer_verify.portfolio import verify
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.replay import Counterexample, Judge
+from ginnacer_verify.replay.judge import Counterexample, Judge
 
 POOL = ThreadPoolExecutor(2)
 LONG = Deadline.after(3600)

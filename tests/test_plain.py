@@ -14,9 +14,9 @@ from vnnlib_points import same_set
 from vnnlib_texts import formulas, mutated, text1, text2
 
 from benchmarks import benchmark
-from ginnacer_verify import unpack
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError, OutOfTime, PropertyError
+from ginnacer_verify.loading import unpack
 from ginnacer_verify.properties.plain import parse_plain
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import parse_general, parse_vnnlib, read_vnnlib

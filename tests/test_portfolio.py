@@ -8,14 +8,14 @@ import pytest
 from cases import BY_HAND, Case, box_of, one_disjunct
 from scipy.sparse import csr_array
 
+from ginnacer_verify.engines.verdict import Undecided, Violated
+from ginnacer_verify.engines.verify import choose, verify
 from ginnacer_verify.errors import InputError, UnsupportedProperty
+from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Layer, Network
-from ginnacer_verify.portfolio import choose, verify
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
-from ginnacer_verify.replay import Counterexample, Judge, Spurious
-from ginnacer_verify.verdict import Undecided, Violated
+from ginnacer_verify.replay.judge import Counterexample, Judge, Spurious
 
 SETS = Path(__file__).resolve().parent.parent / "vnnlib"
 SLOW = {"digits_48x4.onnx"}

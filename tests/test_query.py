@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from cases import box_of, one_disjunct
 
-from ginnacer_verify.network import Network
-from ginnacer_verify.parts import Bounded, Part
-from ginnacer_verify.relational import Relational
+from ginnacer_verify.abstraction.relational import Relational
+from ginnacer_verify.engines.parts import Bounded, Part
+from ginnacer_verify.graph.network import Network
 
 BOX = box_of([-1.0], [3.0])
 

@@ -7,12 +7,11 @@ import pytest
 from cases import one_disjunct, random_network
 from test_relational import solution_at
 
+from ginnacer_verify.abstraction.relational import Relational
 from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.box import Box
-from ginnacer_verify.parts import Bounded, Part
-from ginnacer_verify.properties.property import Polytope
-from ginnacer_verify.query import Query, Sat
-from ginnacer_verify.refine import (
+from ginnacer_verify.engines.parts import Bounded, Part
+from ginnacer_verify.engines.refinement.refine import (
     INITIAL,
     STRATEGIES,
     Bisection,
@@ -24,10 +23,10 @@ from ginnacer_verify.refine import (
     max_weight_loss,
     recentre,
     relaxed,
-    sensitivity,
     split,
 )
-from ginnacer_verify.relational import Relational
+from ginnacer_verify.properties.property import Polytope
+from ginnacer_verify.query.query import Query, Sat, sensitivity
 
 
 def spurious(seed: int) -> Situation:

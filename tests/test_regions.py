@@ -12,10 +12,10 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines import regions
 from ginnacer_verify.engines.regions import RegionRun
 from ginnacer_verify.graph.graph import Graph
-from ginnacer_verify.network import Network
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import parse_vnnlib
-from ginnacer_verify.replay import Counterexample, Judge
+from ginnacer_verify.replay.judge import Counterexample, Judge
 
 
 def decide(network: Network, prop: Property, *, falsify: bool = False, timeout: float = 2.0) -> str:

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from cases import box_of, one_disjunct, random_network
 
+from ginnacer_verify.abstraction.relational import Relational
 from ginnacer_verify.adapters.highs import HighsBackend
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
-from ginnacer_verify.network import Array, Network
-from ginnacer_verify.parts import Bounded, Part
+from ginnacer_verify.engines.parts import Bounded, Part
+from ginnacer_verify.engines.refinement.refine import exact, ginnacer, valid_subsets
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
-from ginnacer_verify.query import Query, Sat, Shared, Unsat
-from ginnacer_verify.refine import exact, ginnacer, valid_subsets
-from ginnacer_verify.relational import Relational
+from ginnacer_verify.query.query import Query, Sat, Shared, Unsat
 
 SHAPES = ((2, 5, 1), (2, 4, 4, 1), (3, 6, 6, 1), (2, 3, 3, 3, 2))
 

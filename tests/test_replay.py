@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import Graph
 
+from ginnacer_verify.arrays import read_only
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import PropertyError, WitnessError
 from ginnacer_verify.graph.chain import chain_of
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import parse_onnx
-from ginnacer_verify.network import Network, read_only
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
-from ginnacer_verify.replay import Counterexample, Judge, Spurious, check_fit, settle
+from ginnacer_verify.replay.judge import Counterexample, Judge, Spurious, check_fit, settle
 
 FLOAT32 = np.dtype(np.float32)
 IDENTITY = Network.from_arrays(([[1.0]], [0.0]))

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from cases import BY_HAND, Case, random_case
 
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.engines.verdict import Undecided
 from ginnacer_verify.errors import InputError
-from ginnacer_verify.network import Array, Network
-from ginnacer_verify.query import Query
+from ginnacer_verify.graph.network import Network
+from ginnacer_verify.query.query import Query
 from ginnacer_verify.rivals.elboher import network_abstraction
 from ginnacer_verify.rivals.interval_query import interval_relational
 from ginnacer_verify.rivals.loop import STARTS, Merged, Merging, one_output, verify
 from ginnacer_verify.rivals.prabhakar import interval_network
-from ginnacer_verify.verdict import Undecided
 
 CASES = [*BY_HAND, *(random_case(seed) for seed in range(16))]
 RIVALS = (*STARTS, "fastlin")

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from strategies import EXTREMES, SCALES, batch_around, exact, networks
 
 from benchmarks import benchmark
-from ginnacer_verify.abstraction import abstract
+from ginnacer_verify.abstraction.abstraction import abstract
+from ginnacer_verify.abstraction.partition import Partition
+from ginnacer_verify.arrays import Array, dense
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError, InputError
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Array, Network, dense
-from ginnacer_verify.partition import Partition
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.rivals.elboher import NetworkAbstraction, Order, Sides, _built, network_abstraction
 from ginnacer_verify.rivals.fastlin import LinearAbstraction, crown, fastlin, fastlin_with_intervals

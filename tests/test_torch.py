@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
-from ginnacer_verify.runtime import Runtime
+from ginnacer_verify.loading.oracle import Runtime
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'ginnacer-verify[lirpa]'")
 from torch import nn  # noqa: E402 (torch is optional)

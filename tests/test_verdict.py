@@ -5,8 +5,8 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from ginnacer_verify.replay import Counterexample
-from ginnacer_verify.verdict import Holds, Proof, Undecided, Verdict, Violated, combine
+from ginnacer_verify.engines.verdict import Holds, Proof, Undecided, Verdict, Violated, combine
+from ginnacer_verify.replay.judge import Counterexample
 
 FOUND = Violated(Counterexample(np.zeros(1), np.zeros(1), 0, np.zeros(1)))
 PARTS: dict[str, Verdict] = {

@@ -12,10 +12,10 @@ from cases import BY_HAND, Case
 from ginnacer_verify.cli import main
 from ginnacer_verify.commands import plot_trace, supports, verify
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.emit.onnx import network_model
+from ginnacer_verify.engines.progress import read_trace
 from ginnacer_verify.errors import InputError, OutOfTime
+from ginnacer_verify.graph.onnx import network_model
 from ginnacer_verify.loading import load
-from ginnacer_verify.progress import read_trace
 from ginnacer_verify.properties.property import Variable
 from ginnacer_verify.properties.write import to_vnnlib
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ginnacer_verify.arrays import read_only
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import WitnessError
-from ginnacer_verify.network import read_only
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
-from ginnacer_verify.witness import decimal, parse_witness, read_witness, witness_json, witness_text
+from ginnacer_verify.replay.witness import decimal, parse_witness, read_witness, witness_json, witness_text
 
 DISJUNCT = Disjunct(Box(read_only([0, 0]), read_only([1, 1])), Polytope.everything(2), Polytope.everything(1))
 ONE = Property.of(DISJUNCT)

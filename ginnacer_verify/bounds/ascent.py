@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import Known
 from ginnacer_verify.bounds.substitution import Choices, Planes, lines_of, planes
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.graph.function import Lines, Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
-from ginnacer_verify.network import Array
 from ginnacer_verify.rounding import gamma
 
 K = TypeVar("K")

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
-from ginnacer_verify.network import Array
 from ginnacer_verify.rounding import TINY, UNIT, gamma
 
 

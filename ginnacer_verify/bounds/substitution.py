@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import Known, step
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.graph.function import Lines
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
 from ginnacer_verify.graph.linear import Indices
-from ginnacer_verify.network import Array
 from ginnacer_verify.rounding import HUGE, TINY, UNDERFLOW, UNIT, gamma
 
 Mask = NDArray[np.bool_]

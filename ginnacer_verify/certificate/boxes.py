@@ -10,9 +10,9 @@ import numpy as np
 
 from ginnacer_check import proof
 from ginnacer_check.check import Closer, Context, Leaf, Region
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.certificate.tree import Tree, halve, mixed
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.network import Array
 
 DEPTH = 7
 """A block halves its box so often at most."""

@@ -12,7 +12,7 @@ from ginnacer_verify.certificate.boxes import Boxes, OutOfTime, TooNear
 from ginnacer_verify.certificate.phases import Phases
 from ginnacer_verify.certificate.tree import Tree, write
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.verdict import Undecided, Verdict, Violated
+from ginnacer_verify.engines.verdict import Undecided, Verdict, Violated
 from ginnacer_verify.version import __version__
 
 FEW_INPUTS = 12

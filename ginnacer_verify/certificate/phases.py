@@ -14,6 +14,7 @@ from ginnacer_check.bounds import Known as Bounded
 from ginnacer_check.bounds import bounds
 from ginnacer_check.check import Closer, Context, Leaf, Region, decided_ends
 from ginnacer_check.network import Network as Read
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.ascent import Cuts, Found, Multipliers, ascend
 from ginnacer_verify.bounds.intervals import Known
 from ginnacer_verify.certificate.boxes import OutOfTime, TooNear, halves_of, widest
@@ -22,7 +23,6 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.graph.function import Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input, Node, Tensor
 from ginnacer_verify.graph.linear import LinearMap
-from ginnacer_verify.network import Array
 
 STEPS_ROOT, STEPS = 40, 12
 BATCH = 32

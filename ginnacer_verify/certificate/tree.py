@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ginnacer_check import proof
-from ginnacer_verify.network import Array
+from ginnacer_verify.arrays import Array
 
 
 class Tree:

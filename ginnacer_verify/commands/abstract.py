@@ -9,23 +9,24 @@ from typing import get_args
 
 import numpy as np
 
-from ginnacer_verify import strategies
-from ginnacer_verify.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.inputs import Mode
+from ginnacer_verify.abstraction.npz import save
+from ginnacer_verify.abstraction.partitioning import strategies
+from ginnacer_verify.abstraction.partitioning.strategies import NAMED, Strategy
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.emit.abstraction import LARGEST, abstraction_model, onnx_bytes
-from ginnacer_verify.emit.npz import save
 from ginnacer_verify.emit.vnnlib import abstract_property
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.inputs import Mode
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Array, Network
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.properties.write import to_vnnlib
-from ginnacer_verify.replay import check_fit
-from ginnacer_verify.strategies import NAMED, Strategy
+from ginnacer_verify.replay.judge import check_fit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

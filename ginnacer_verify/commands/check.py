@@ -11,7 +11,7 @@ from ginnacer_verify.loading import load, operators_of
 from ginnacer_verify.loading.onnx import OperatorUse
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.replay import check_fit
+from ginnacer_verify.replay.judge import check_fit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from ginnacer_verify import native
-from ginnacer_verify.backend import backend_names, get_backend, install_command, missing, packages
 from ginnacer_verify.commands.output import remark, show, table
 from ginnacer_verify.errors import GinnacerError
+from ginnacer_verify.query.backend import backend_names, get_backend, install_command, missing, packages
 from ginnacer_verify.version import __version__
 
 CORE = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "rich", "threadpoolctl", "vnnlib")
@@ -76,12 +76,13 @@ def _backend(name: str, *, ask: bool) -> Finding:
 
 def _question(name: str) -> str:
     """Ask whether relu(x) + relu(-x) can reach 2 on [-1, 1]; it cannot."""
+    from ginnacer_verify.arrays import read_only
     from ginnacer_verify.box import Box
-    from ginnacer_verify.network import Network, read_only
-    from ginnacer_verify.parts import Bounded, Part
+    from ginnacer_verify.engines.parts import Bounded, Part
+    from ginnacer_verify.engines.refinement.refine import exact
+    from ginnacer_verify.graph.network import Network
     from ginnacer_verify.properties.property import Disjunct, Polytope, Property
-    from ginnacer_verify.query import Sat, Unsat
-    from ginnacer_verify.refine import exact
+    from ginnacer_verify.query.query import Sat, Unsat
 
     network = Network.from_arrays(([[1.0], [-1.0]], [0.0, 0.0]), ([[1.0, 1.0]], [0.0]))
     box = Box(read_only([-1.0]), read_only([1.0]))

@@ -3,19 +3,18 @@
 import argparse
 import csv
 import io
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ginnacer_verify.abstraction import Abstraction
+from ginnacer_verify.abstraction.margins import Margins, measure
 from ginnacer_verify.commands.abstract import add_abstraction_arguments, build, read_property
 from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.output import remark, show, table, whole
 from ginnacer_verify.errors import AbstractionError, InputError
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Array
 
 DISTANCES = "0.0001,0.001,0.01,0.1,1"
 PLOTS = (".png", ".svg", ".pdf")
@@ -51,35 +50,6 @@ def run(args: argparse.Namespace) -> int:
     cells = [(f"{row.distance:g}", f"{row.largest:.4g}", f"{row.median:.4g}") for row in rows]
     show(args, document, table([("distance", "largest", "median"), *cells]))
     return 0
-
-
-@dataclass(frozen=True)
-class Margins:
-    """The margin of the widest output at inputs of one distance: over all samples, and at half of them at most."""
-
-    distance: float
-    largest: float
-    median: float
-
-
-def measure(abstraction: Abstraction, distance: float, samples: int, seed: int) -> Margins:
-    """Chunk by chunk, since 10 000 inputs of an image network do not fit beside everything else."""
-    random, size = np.random.default_rng(seed), max(1, 2**22 // abstraction.network.inputs)
-    widths = []
-    for first in range(0, samples, size):
-        batch = surface(abstraction.centroid, distance, min(size, samples - first), random)
-        widths.append(abstraction.margin(abstraction.domain.clip(batch)).max(axis=1))
-    found = np.concatenate(widths)
-    return Margins(distance, float(found.max()), float(np.median(found)))
-
-
-def surface(centroid: Array, distance: float, count: int, random: np.random.Generator) -> Array:
-    """Uniform points on the surface of the cube with the given radius: one input at an end, the others anywhere.
-
-    Paper: Over-Approximation Comparison. Departs from it: `measure` clips them to the abstraction's domain."""
-    steps = random.uniform(-distance, distance, (count, len(centroid)))
-    steps[np.arange(count), random.integers(len(centroid), size=count)] = distance * random.choice([-1.0, 1.0], count)
-    return centroid + steps
 
 
 def parse_distances(text: str) -> list[float]:

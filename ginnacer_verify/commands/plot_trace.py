@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ginnacer_verify.commands.output import show
+from ginnacer_verify.engines.progress import read_trace
 from ginnacer_verify.errors import InputError
-from ginnacer_verify.progress import read_trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,12 +4,12 @@ import argparse
 import math
 from pathlib import Path
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.commands.output import show, table
 from ginnacer_verify.loading import load
-from ginnacer_verify.network import Array
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.replay import Counterexample, Judge
-from ginnacer_verify.witness import read_witness
+from ginnacer_verify.replay.judge import Counterexample, Judge
+from ginnacer_verify.replay.witness import read_witness
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,18 +6,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ginnacer_verify.backend import backend_names
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.progress import observer
+from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES
+from ginnacer_verify.engines.verdict import Statistics, Undecided, Verdict, Violated
+from ginnacer_verify.engines.verify import ENGINES, RESTARTS, verify
 from ginnacer_verify.errors import InputError, OutOfTime
 from ginnacer_verify.loading import load
-from ginnacer_verify.portfolio import ENGINES, RESTARTS, verify
-from ginnacer_verify.progress import observer
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.refine import INITIAL, STRATEGIES
-from ginnacer_verify.verdict import Statistics, Undecided, Verdict, Violated
-from ginnacer_verify.witness import witness_text
+from ginnacer_verify.query.backend import backend_names
+from ginnacer_verify.replay.witness import witness_text
 
 LOOP = ("backend", "initial", "refine", "per_round")
 """Options of the loop, by their names in `verify`."""

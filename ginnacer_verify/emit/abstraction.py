@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ginnacer_verify.abstract_layer import AbstractLayer, ExactLayer
-from ginnacer_verify.abstraction import Abstraction
-from ginnacer_verify.bounds import gamma
-from ginnacer_verify.emit.onnx import constant, model_bytes
+from ginnacer_verify.abstraction.abstraction import Abstraction
+from ginnacer_verify.abstraction.icf import Anchor
+from ginnacer_verify.abstraction.layer import AbstractLayer, ExactLayer
+from ginnacer_verify.arrays import Array, dense
+from ginnacer_verify.bounds.chain import gamma
 from ginnacer_verify.emit.rounding import DOWN, UP, Direction, Rows, bound_rows, representable, rounded
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.icf import Anchor
-from ginnacer_verify.network import Array, Layer, dense
+from ginnacer_verify.graph.network import Layer
+from ginnacer_verify.graph.onnx import constant, model_bytes
 
 if TYPE_CHECKING:
     import onnx

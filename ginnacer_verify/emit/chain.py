@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.emit.marabou import outwards
-from ginnacer_verify.network import Array, Layer
-from ginnacer_verify.query import Query
+from ginnacer_verify.graph.network import Layer
+from ginnacer_verify.query.query import Query
 
 SHIFT = 1e-3
 """How far above 0 a value is kept that is passed on, relative to its range: clear of rounding errors, but no larger

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.emit.scaling import scaled
-from ginnacer_verify.network import Array
-from ginnacer_verify.query import Base, Query, Shared
+from ginnacer_verify.query.query import Base, Query, Shared
 
 if TYPE_CHECKING:
     from maraboupy import MarabouCore

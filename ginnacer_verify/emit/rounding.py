@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ginnacer_verify.bounds import gamma
+from ginnacer_verify.abstraction.icf import Anchor
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.bounds.chain import gamma
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.icf import Anchor
-from ginnacer_verify.network import Array
 
 Direction = Literal[1, -1]
 UP: Direction = 1

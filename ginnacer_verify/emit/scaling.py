@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ginnacer_verify.network import Array
+from ginnacer_verify.arrays import Array
 
 if TYPE_CHECKING:
     from ginnacer_verify.emit.marabou import Equation, FunctionalForm

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ginnacer_verify.abstraction import Abstraction
+from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.ascent import Cuts, Found, Multipliers, ascend
 from ginnacer_verify.bounds.intervals import Known
 from ginnacer_verify.bounds.substitution import Choices, lines_of, tightened
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.falsify import attack
+from ginnacer_verify.engines.parts import parts
+from ginnacer_verify.engines.progress import Observer, Progress
 from ginnacer_verify.graph.graph import Apply, Graph
-from ginnacer_verify.network import Array
-from ginnacer_verify.parts import parts
-from ginnacer_verify.progress import Observer, Progress
-from ginnacer_verify.replay import Counterexample, Judge, settle
+from ginnacer_verify.replay.attack import attack
+from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 from ginnacer_verify.rounding import up
 
 FEW_INPUTS = 12

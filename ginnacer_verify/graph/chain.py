@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ginnacer_verify.arrays import Array, Weight
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
 from ginnacer_verify.graph.function import Function, Relu
@@ -15,7 +16,7 @@ from ginnacer_verify.graph.graph import Affine, Apply, Builder, Graph, Input
 from ginnacer_verify.graph.graph import Tensor as Described
 from ginnacer_verify.graph.layers import Chain, Tensor
 from ginnacer_verify.graph.linear import Dense, LinearMap, Select, linear_map
-from ginnacer_verify.network import Array, Network, Weight
+from ginnacer_verify.graph.network import Network
 
 LARGEST_CLIP = 1e15
 """`low + relu(y - low)` keeps no digit of y if low is much larger than this."""

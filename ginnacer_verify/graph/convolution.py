@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.linear import Indices, LinearMap, _single
-from ginnacer_verify.network import Array
 
 Shape = tuple[int, ...]
 Place = tuple[Any, ...]

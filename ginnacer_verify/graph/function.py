@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ginnacer_verify.network import Array
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.rounding import TINY, UNIT, down, up
 
 Arrays = tuple[Array, ...]

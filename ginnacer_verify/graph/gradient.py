@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
-from ginnacer_verify.network import Array
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")

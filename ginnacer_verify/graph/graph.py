@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ginnacer_verify.arrays import Array, flattened, read_only
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.linear import LinearMap, Select
-from ginnacer_verify.network import Array, flattened, read_only
 from ginnacer_verify.shown import Shown
 
 Shape: TypeAlias = tuple[int, ...]

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, hstack, vstack
 
+from ginnacer_verify.arrays import DENSE_ABOVE, Array, Weight
 from ginnacer_verify.errors import NetworkError
-from ginnacer_verify.network import DENSE_ABOVE, Array, Layer, Weight
+from ginnacer_verify.graph.network import Layer
 
 Shape: TypeAlias = tuple[int, ...]
 Index: TypeAlias = NDArray[np.intp]

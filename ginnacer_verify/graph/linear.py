@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from ginnacer_verify.arrays import Array, read_only
 from ginnacer_verify.errors import NetworkError
-from ginnacer_verify.network import Array, read_only
 
 Indices = NDArray[np.intp]
 NOTHING = -1

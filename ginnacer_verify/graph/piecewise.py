@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.graph.function import Arrays, Function, Lines
-from ginnacer_verify.network import Array
 from ginnacer_verify.rounding import HUGE, TINY, UNIT, down, up
 
 STEEPEST = 1e12

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.graph.function import Arrays, Function, Lines
-from ginnacer_verify.network import Array
 from ginnacer_verify.rounding import TINY, ULPS, UNIT
 
 Mask: TypeAlias = NDArray[np.bool_]

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ginnacer_verify.abstraction import abstract
-from ginnacer_verify.inputs import Mode
+from ginnacer_verify.abstraction.abstraction import abstract
+from ginnacer_verify.abstraction.inputs import Mode
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.lab.cells import Cell, Row
 from ginnacer_verify.lab.experiment import Experiment, Table, groups
 from ginnacer_verify.lab.setting import Setting
 from ginnacer_verify.lab.subjects import TITLES, acas, middles, subject
-from ginnacer_verify.network import Array, Network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ginnacer_verify import strategies
-from ginnacer_verify.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.partitioning import strategies
 from ginnacer_verify.lab.cells import Cell, Row
 from ginnacer_verify.lab.experiment import Experiment, Table, groups
 from ginnacer_verify.lab.margins import largest

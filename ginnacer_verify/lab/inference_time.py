@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ginnacer_verify.commands.margins import surface
+from ginnacer_verify.abstraction.margins import surface
 from ginnacer_verify.lab.cells import Cell, Row
 from ginnacer_verify.lab.experiment import Experiment, Table, groups
 from ginnacer_verify.lab.methods import OF_THE_PAPER, STYLES, global_method, local_method

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ginnacer_verify import strategies
-from ginnacer_verify.abstract_layer import AbstractLayer
+from ginnacer_verify.abstraction.layer import AbstractLayer
+from ginnacer_verify.abstraction.partitioning import strategies
 from ginnacer_verify.lab.cells import Cell, Row
 from ginnacer_verify.lab.experiment import Experiment, Table, groups
 from ginnacer_verify.lab.methods import ginnacer

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ginnacer_verify.commands.margins import surface
+from ginnacer_verify.abstraction.margins import surface
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.lab.cells import Cell, Row
 from ginnacer_verify.lab.experiment import Experiment, Table, groups
 from ginnacer_verify.lab.methods import GLOBAL, LOCAL, STYLES, global_method, local_method
 from ginnacer_verify.lab.setting import LARGE, Setting
 from ginnacer_verify.lab.subjects import TITLES, Subject, subject
-from ginnacer_verify.network import Array
 from ginnacer_verify.rivals.rival import Rival
 
 if TYPE_CHECKING:

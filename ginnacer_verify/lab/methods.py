@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ginnacer_verify import strategies
-from ginnacer_verify.abstraction import Abstraction, abstract
-from ginnacer_verify.inputs import Mode
+from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
+from ginnacer_verify.abstraction.inputs import Mode
+from ginnacer_verify.abstraction.partitioning import strategies
 from ginnacer_verify.lab.subjects import Subject
 from ginnacer_verify.rivals.elboher import network_abstraction
 from ginnacer_verify.rivals.fastlin import crown, fastlin, fastlin_with_intervals

@@ -5,7 +5,8 @@ squared error in plain numpy, so the same seed gives the same network without to
 
 import numpy as np
 
-from ginnacer_verify.network import Array, Network
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.graph.network import Network
 
 STEPS, RATE, WIDTH = 3000, 3e-3, 64
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ginnacer_verify import cegar
+from ginnacer_verify.engines.refinement import loop as cegar
+from ginnacer_verify.engines.refinement.refine import STRATEGIES
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.lab.cells import Cell, Row
 from ginnacer_verify.lab.experiment import Experiment, Table, groups
@@ -12,7 +13,6 @@ from ginnacer_verify.lab.methods import STYLES, Style
 from ginnacer_verify.lab.setting import Setting
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.refine import STRATEGIES
 from ginnacer_verify.rivals import loop
 
 if TYPE_CHECKING:

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ginnacer_verify.abstraction.inputs import Mode
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import InputError
-from ginnacer_verify.inputs import Mode
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.lab.pade import trained
 from ginnacer_verify.lab.setting import Setting
 from ginnacer_verify.loading import load_chain
-from ginnacer_verify.network import Array, Network
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 
 TITLES = {

@@ -5,7 +5,7 @@ Paper: Abstraction and Over-Approximation Trade-Off, Figure "Comparison between 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ginnacer_verify.abstraction import abstract
+from ginnacer_verify.abstraction.abstraction import abstract
 from ginnacer_verify.lab.cells import Cell, Row
 from ginnacer_verify.lab.experiment import Experiment, Table, groups
 from ginnacer_verify.lab.margins import largest

@@ -9,11 +9,11 @@ from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.chain import chain_of, graph_of
 from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading.agree import check_agreement
 from ginnacer_verify.loading.nnet import parse_nnet
 from ginnacer_verify.loading.onnx import OperatorUse, operator_uses, parse_model, read_graph
-from ginnacer_verify.network import Network
-from ginnacer_verify.unpack import Damaged, TooLarge, unpacked
+from ginnacer_verify.loading.unpack import Damaged, TooLarge, unpacked
 
 if TYPE_CHECKING:
     import onnx

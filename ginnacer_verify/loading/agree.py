@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.convolution import Convolution
 from ginnacer_verify.graph.graph import Affine, Graph
 from ginnacer_verify.graph.linear import Adjoint, Dense, LinearMap, Repeated, Sparse
-from ginnacer_verify.network import Array
-from ginnacer_verify.runtime import Runtime
+from ginnacer_verify.loading.oracle import Runtime
 
 POINTS = 1000
 FEWEST = 8

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.function import Function
 from ginnacer_verify.graph.graph import Affine, Builder, Graph, Shape
 from ginnacer_verify.graph.graph import Tensor as Described
 from ginnacer_verify.graph.linear import NOTHING, Indices, LinearMap, Scale, Select, Sparse
-from ginnacer_verify.network import Array
 
 LARGEST_TENSOR = 20_000_000
 """More values than this in one tensor is a broken file, not a network for a verifier."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ginnacer_verify.errors import NetworkError
-from ginnacer_verify.network import Layer, Network
+from ginnacer_verify.graph.network import Layer, Network
 
 
 def parse_nnet(content: bytes) -> Network:

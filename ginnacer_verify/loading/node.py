@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.errors import UnsupportedOperator
 from ginnacer_verify.graph.function import Function
 from ginnacer_verify.loading.composer import Composer, Constant, Tensor, Value
-from ginnacer_verify.network import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ginnacer_verify.emit.onnx import constant, model_bytes
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
 from ginnacer_verify.graph.chain import chain_of
+from ginnacer_verify.graph.network import Network
+from ginnacer_verify.graph.onnx import constant, model_bytes
 from ginnacer_verify.loading import parse_onnx
 from ginnacer_verify.loading.agree import TOLERANCE, relative_error
-from ginnacer_verify.network import Network
 
 if TYPE_CHECKING:
     import onnx

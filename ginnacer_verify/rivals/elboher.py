@@ -32,9 +32,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from ginnacer_verify.arrays import Array, Weight, dense, read_only
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.network import Array, Layer, Network, Weight, dense, read_only
+from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.rivals.rival import (
     Ends,
     Progress,

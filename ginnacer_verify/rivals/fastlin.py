@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ginnacer_verify.bounds import TINY, Form, backward, gamma, interval_bounds, planes
+from ginnacer_verify.arrays import Array, read_only
+from ginnacer_verify.bounds.chain import TINY, Form, backward, gamma, interval_bounds, planes
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.network import Array, Network, read_only
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.rivals.rival import Ends, Progress, evaluate
 
 ROWS = 256

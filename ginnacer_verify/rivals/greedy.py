@@ -10,8 +10,8 @@ are not.
 import numpy as np
 
 from ginnacer_verify import native
-from ginnacer_verify.network import Array
-from ginnacer_verify.packing import Integers
+from ginnacer_verify.abstraction.partitioning.first_fit import Integers
+from ginnacer_verify.arrays import Array
 
 FULL = 8
 """A row with more than one non-zero in so many entries is read from end to end."""

@@ -10,12 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ginnacer_verify.bounds import linear_bounds
+from ginnacer_verify.abstraction.fold import MARGIN
+from ginnacer_verify.abstraction.relational import Relational
+from ginnacer_verify.arrays import Array, read_only
+from ginnacer_verify.bounds.chain import linear_bounds
 from ginnacer_verify.box import Box
-from ginnacer_verify.fold import MARGIN
-from ginnacer_verify.network import Array, Layer, read_only
+from ginnacer_verify.graph.network import Layer
 from ginnacer_verify.properties.property import Polytope
-from ginnacer_verify.relational import Relational
 from ginnacer_verify.rivals.prabhakar import IntervalLayer, IntervalNetwork
 
 

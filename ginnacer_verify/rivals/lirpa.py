@@ -6,9 +6,9 @@ the verifier never proves anything by them alone (see `adapters.auto_lirpa`)."""
 import numpy as np
 
 from ginnacer_verify.adapters.auto_lirpa import lirpa_planes
-from ginnacer_verify.bounds import Form
+from ginnacer_verify.bounds.chain import Form
 from ginnacer_verify.box import Box
-from ginnacer_verify.network import Network
+from ginnacer_verify.graph.network import Network
 from ginnacer_verify.rivals.fastlin import LinearAbstraction
 
 

@@ -11,25 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from ginnacer_verify.backend import Backend, get_backend
-from ginnacer_verify.bounds import interval_bounds, linear_bounds
+from ginnacer_verify.abstraction.fold import fold_error, fold_rows
+from ginnacer_verify.abstraction.relational import Relational
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.bounds.chain import interval_bounds, linear_bounds
 from ginnacer_verify.box import Box
-from ginnacer_verify.cegar import OUT_OF_TIME, Loop, Observer, Settings
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.parts import Part, parts
+from ginnacer_verify.engines.progress import Round
+from ginnacer_verify.engines.refinement.loop import OUT_OF_TIME, Loop, Settings
+from ginnacer_verify.engines.refinement.refine import exact, relaxed, split
+from ginnacer_verify.engines.verdict import Holds, Undecided, Verdict, Violated, combine
 from ginnacer_verify.errors import InputError
-from ginnacer_verify.fold import fold_error, fold_rows
-from ginnacer_verify.network import Array, Layer, Network
-from ginnacer_verify.parts import Part, parts
+from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.properties.property import Disjunct, Property
-from ginnacer_verify.query import Query, Sat
-from ginnacer_verify.refine import exact, relaxed, split
-from ginnacer_verify.relational import Relational
-from ginnacer_verify.replay import Counterexample, Judge, settle
+from ginnacer_verify.query.backend import Backend, get_backend
+from ginnacer_verify.query.query import Query, Sat
+from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 from ginnacer_verify.rivals.elboher import NetworkAbstraction, network_abstraction
 from ginnacer_verify.rivals.fastlin import fastlin
 from ginnacer_verify.rivals.interval_query import interval_relational
 from ginnacer_verify.rivals.prabhakar import IntervalNetwork, interval_network
-from ginnacer_verify.verdict import Holds, Undecided, Verdict, Violated, combine
 
 Merging = IntervalNetwork | NetworkAbstraction
 
@@ -44,7 +46,7 @@ def verify(
     per_round: int = 8,
     seed: int = 0,
     restarts: int = 24,
-    observe: Observer | None = None,
+    observe: Callable[[Round], None] | None = None,
 ) -> Verdict:
     """As `cegar.verify`, with the abstraction of a rival: prabhakar, elboher or fastlin."""
     if rival not in {*STARTS, "fastlin"}:

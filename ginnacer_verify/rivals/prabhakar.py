@@ -20,10 +20,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ginnacer_verify.abstraction.partition import Partition
+from ginnacer_verify.arrays import Array, dense, read_only
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.network import Array, Layer, Network, dense, read_only
-from ginnacer_verify.partition import Partition
+from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.rivals.rival import (
     Ends,
     Progress,

@@ -6,11 +6,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ginnacer_verify.abstraction import CHUNK, LEAST
-from ginnacer_verify.bounds import TINY, gamma
+from ginnacer_verify.abstraction.abstraction import CHUNK, LEAST
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.bounds.chain import TINY, gamma
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
-from ginnacer_verify.network import Array, Network
+from ginnacer_verify.graph.network import Network
 
 Progress = Callable[[int, int], None]
 """Called with how many of how many layers are done."""
@@ -18,7 +19,7 @@ Ends = tuple[Array, Array]
 
 
 class Rival(Protocol):
-    """Paper: Interval Abstraction. `ginnacer_verify.abstraction.Abstraction` has the same members.
+    """Paper: Interval Abstraction. `ginnacer_verify.abstraction.abstraction.Abstraction` has the same members.
 
     `refined` is the method's own refinement step at an input where the bounds are too wide: `count` times, or as often
     as there is something to refine; the same object comes back when there is nothing."""

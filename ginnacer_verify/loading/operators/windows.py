@@ -5,13 +5,13 @@ from math import ceil, prod
 
 import numpy as np
 
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.convolution import Convolution, Geometry
 from ginnacer_verify.graph.graph import Shape
 from ginnacer_verify.graph.linear import Adjoint
 from ginnacer_verify.loading.composer import Tensor, size_of
 from ginnacer_verify.loading.node import Node
-from ginnacer_verify.network import Array
 
 
 def geometry(node: Node, spatial: Shape, kernel: Shape) -> tuple[Geometry, Shape]:

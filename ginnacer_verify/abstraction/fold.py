@@ -1,0 +1,134 @@
+"""Folding: the property's rows into the last layer, and fixed inputs and stable neurons into the affine maps.
+
+What comes out of `fold_rows` has one output per row of the property, unsafe where it is at most 0, so that `y_i - y_j`
+is bounded as one value and not as two. What comes out of `Expressions` knows no stable neuron and no fixed input.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ginnacer_verify.arrays import Array, read_only
+from ginnacer_verify.bounds.chain import UNDERFLOW, Bounds, absolute, gamma
+from ginnacer_verify.box import Box
+from ginnacer_verify.graph.network import Layer, Network, then
+from ginnacer_verify.properties.property import Disjunct, Polytope
+
+MARGIN = 1e-8
+"""Ten times the tolerance that solvers are asked for: how far every row of a query is moved outwards, relatively to
+its magnitude plus one, so that no answer depends on a constraint being met to the last digit."""
+
+
+def fold_rows(network: Network, disjuncts: Sequence[Disjunct]) -> tuple[Layer, ...]:
+    """The network with `matrix @ y - offset` of all disjuncts' unsafe sets, one after the other, as its outputs."""
+    matrix = np.vstack([disjunct.outputs.matrix for disjunct in disjuncts])
+    offset = np.concatenate([disjunct.outputs.offset for disjunct in disjuncts])
+    return then(network.layers, Layer(matrix, -offset))
+
+
+def fold_error(network: Network, disjuncts: Sequence[Disjunct], largest: Array) -> Array:
+    """How far the folded rows can be above the property's own, at inputs of the last layer up to `largest`."""
+    rows = [disjunct.outputs for disjunct in disjuncts]
+    matrix, offset = np.vstack([row.matrix for row in rows]), np.concatenate([row.offset for row in rows])
+    return read_only(rows_error(network.layers[-1], matrix, offset, largest, _slop(rows)))
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what overflows proves nothing
+def rows_error(last: Layer, matrix: Array, offset: Array, largest: Array, slop: Array | None = None) -> Array:
+    """`fold_error` for some rows; or, where `offset` and `largest` have one row per disjunct, for each of these.
+
+    Rows that float64 cannot hold are charged `slop` for their coefficients; their offsets are on the safe side."""
+    size = np.asarray(absolute(last.weight) @ largest.T).T + np.abs(last.bias)
+    lost = UNDERFLOW * last.outputs * (1.0 + largest.sum(axis=-1, keepdims=True))
+    error = np.asarray(gamma(2 * last.outputs + 4) * (size @ np.abs(matrix).T + np.abs(offset)) + lost)
+    if slop is None:
+        return error
+    return np.asarray(error + size @ slop.T * (1 + gamma(last.outputs + last.inputs + 8)) + lost)
+
+
+def _slop(rows: Sequence[Polytope]) -> Array | None:
+    return np.vstack([row.slop for row in rows]) if any(row.exact for row in rows) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """`matrix @ z + offset`, off by at most `error`; no summand of it is larger than `size` altogether."""
+
+    matrix: Array
+    offset: Array
+    error: Array
+    size: Array
+
+    def then(self, layer: Layer, reach: float) -> "Affine":
+        """The layer applied to it, with the rounding of that; the |z| add up to at most `reach`."""
+        weight = absolute(layer.weight)
+        size = weight @ self.size + np.abs(layer.bias)
+        lost = UNDERFLOW * (layer.inputs + 4) * (1.0 + reach)
+        return Affine(
+            np.asarray(layer.weight @ self.matrix),
+            layer.weight @ self.offset + layer.bias,
+            np.asarray(weight @ self.error + gamma(layer.inputs + 4) * size + lost),
+            np.asarray(size),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Expressions:
+    """Every value of a network on a box as an affine function of z = (varying inputs, unstable ReLU outputs).
+
+    `entering[l]` is what enters layer l, `leaving[l]` its pre-activations; `layer` and `neuron` name the unstable
+    ReLUs in the order of z."""
+
+    varying: NDArray[np.intp]
+    layer: NDArray[np.intp]
+    neuron: NDArray[np.intp]
+    entering: tuple[Affine, ...]
+    leaving: tuple[Affine, ...]
+
+    @classmethod
+    def of(cls, layers: Sequence[Layer], box: Box, bounds: Bounds) -> "Expressions":
+        unstable = [np.flatnonzero(bounds.unstable_in(number)) for number in range(len(layers) - 1)]
+        varying = np.asarray(box.varying, dtype=np.intp)
+        width = len(varying) + sum(len(neurons) for neurons in unstable)
+        entering, leaving, first = [_inputs(box, varying, width)], [], len(varying)
+        reach = float(entering[0].size[varying].sum())
+        reach += sum(float(bounds.upper[number][neurons].sum()) for number, neurons in enumerate(unstable))
+        for number, layer in enumerate(layers):
+            leaving.append(entering[-1].then(layer, reach))
+            if number < len(unstable):
+                entering.append(_relu(leaving[-1], bounds, number, first))
+                first += len(unstable[number])
+        numbers = [np.full(len(neurons), number, dtype=np.intp) for number, neurons in enumerate(unstable)]
+        nothing = [np.zeros(0, dtype=np.intp)]
+        return cls(
+            varying,
+            np.concatenate(nothing + numbers),
+            np.concatenate(nothing + unstable),
+            tuple(entering),
+            tuple(leaving),
+        )
+
+
+def _inputs(box: Box, varying: NDArray[np.intp], width: int) -> Affine:
+    matrix = np.zeros((box.inputs, width))
+    matrix[varying, np.arange(len(varying))] = 1.0
+    offset = box.lower.copy()
+    offset[varying] = 0.0
+    return Affine(matrix, offset, np.zeros(box.inputs), np.maximum(np.abs(box.lower), np.abs(box.upper)))
+
+
+def _relu(y: Affine, bounds: Bounds, number: int, first: int) -> Affine:
+    """What leaves a ReLU layer: active neurons as they are, inactive ones gone, unstable ones the next variables.
+
+    relu(y) exceeds y by at most -lower, and 0 by at most upper: what is negligible of that is an error."""
+    lower, upper = bounds.lower[number], bounds.upper[number]
+    active, unstable = bounds.active(number), np.flatnonzero(bounds.unstable_in(number))
+    matrix = np.where(active[:, None], y.matrix, 0.0)
+    matrix[unstable, first + np.arange(len(unstable))] = 1.0
+    size = np.where(active, y.size, 0.0)
+    size[unstable] = upper[unstable]
+    error = np.where(active, y.error + np.maximum(-lower, 0.0), np.maximum(upper, 0.0))
+    error[unstable] = 0.0
+    return Affine(matrix, np.where(active, y.offset, 0.0), error, size)

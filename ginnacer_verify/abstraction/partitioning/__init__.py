@@ -1,0 +1,1 @@
+"""Which neurons are abstracted together: strategies, first fit and local search."""

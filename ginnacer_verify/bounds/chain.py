@@ -1,0 +1,270 @@
+"""Bounds of all pre-activations of a network on a box: interval, FastLin and CROWN, each rigorous in floating point.
+
+Every bound is that of real arithmetic on the network's weights. A computed sum of n products, in whatever order BLAS
+takes them, is off by at most gamma(n) times the sum of their absolute values (Higham, Accuracy and Stability of
+Numerical Algorithms, 3.1); each step is widened by that much, so no rounding error can turn into a proof.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ginnacer_verify.arrays import Array, Weight, read_only
+from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import FOREVER, Deadline
+from ginnacer_verify.graph.network import Layer
+
+UNIT = 2.0**-53
+Mask = NDArray[np.bool_]
+NEGLIGIBLE = 1e-12
+"""A ReLU whose input exceeds 0 on one side by no more than this counts as stable; the difference is an error term."""
+CHUNK = 256
+"""So many rows are substituted back together: between two chunks the deadline is looked at."""
+TINY = 1e-290
+"""Far above what underflow can lose in any sum of values, far below anything that decides a property."""
+UNDERFLOW = 2.0**-1070
+"""Above what underflow can lose in one product. A lost coefficient costs as much times the value it belongs to."""
+HUGE = 1e300
+"""Values beyond this count as overflowing: differences and products of a few of them may be infinite."""
+
+
+def gamma(terms: int) -> float:
+    """How much of the sum of absolute values a computed sum of `terms` products can be off."""
+    return terms * UNIT / (1 - terms * UNIT)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """`lower[l] <= y <= upper[l]` for the pre-activations y of each layer; the last one is the output."""
+
+    lower: tuple[Array, ...]
+    upper: tuple[Array, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lower", tuple(read_only(values) for values in self.lower))
+        object.__setattr__(self, "upper", tuple(read_only(values) for values in self.upper))
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def active(self, number: int) -> Mask:
+        """The ReLUs of a layer that never cut off more than a negligible amount."""
+        return np.asarray((self.lower[number] >= -NEGLIGIBLE) & (self.upper[number] > NEGLIGIBLE))
+
+    def unstable_in(self, number: int) -> Mask:
+        """The ReLUs of a layer that can be active as well as inactive, and not only by a negligible amount."""
+        return np.asarray((self.lower[number] < -NEGLIGIBLE) & (self.upper[number] > NEGLIGIBLE))
+
+    @property
+    def is_finite(self) -> bool:
+        return all(bool((np.abs(ends) < HUGE).all()) for ends in (*self.lower, *self.upper))
+
+    @property
+    def unstable(self) -> int:
+        """How many unstable ReLUs there are."""
+        return sum(int(np.count_nonzero(self.unstable_in(number))) for number in range(len(self) - 1))
+
+    def intersect(self, other: "Bounds") -> "Bounds":
+        """The tighter of two sound bounds, value by value; a NaN on either side is ignored."""
+        return Bounds(
+            tuple(np.fmax(a, b) for a, b in zip(self.lower, other.lower, strict=True)),
+            tuple(np.fmin(a, b) for a, b in zip(self.upper, other.upper, strict=True)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Two lines per ReLU: `lower_slope * y <= relu(y) <= upper_slope * y + intercept` on the neuron's interval.
+
+    One value per neuron, or a matrix with one row per function that is bounded. `extra * y`, if given, is at most 0
+    wherever the bound is to hold: what a decided phase adds."""
+
+    lower_slope: Array
+    upper_slope: Array
+    intercept: Array
+    extra: Array | None = None
+
+
+def relu_lines(lower: Array, upper: Array, *, parallel: bool = False) -> Lines:
+    """CROWN's lines of a ReLU layer; `parallel` gives FastLin's, where both have one slope.
+
+    The intercept is raised to cover both ends of the interval after rounding."""
+    active, unstable = lower >= 0, (lower < 0) & (upper > 0)
+    low, high = np.where(unstable, lower, -1.0), np.where(unstable, upper, 1.0)
+    slope = np.clip(high / (high - low), 0.0, 1.0)
+    intercept = np.maximum(-slope * low, (1 - slope) * high) * (1 + 8 * UNIT) + TINY
+    flat = slope if parallel else (high > -low).astype(np.float64)
+    return Lines(
+        np.where(unstable, flat, active), np.where(unstable, slope, active), np.where(unstable, intercept, 0.0)
+    )
+
+
+def absolute(weight: Weight) -> Weight:
+    return abs(weight)
+
+
+def outputs_of(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """The interval of relu(y) for y in an interval."""
+    return np.maximum(lower, 0.0), np.maximum(upper, 0.0)
+
+
+def interval(layer: Layer, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Bounds of one affine layer from bounds of its inputs."""
+    middle = lower + (upper - lower) / 2
+    radius = np.maximum(upper - middle, middle - lower) * (1 + 4 * UNIT)
+    size = absolute(layer.weight) @ radius
+    error = gamma(layer.inputs + 4) * (absolute(layer.weight) @ (np.abs(middle) + radius) + np.abs(layer.bias)) + TINY
+    y = layer(middle)
+    return np.asarray(y - size - error), np.asarray(y + size + error)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def interval_bounds(layers: Sequence[Layer], box: Box) -> Bounds:
+    """Plain interval propagation."""
+    lower, upper, found = box.lower, box.upper, []
+    for layer in layers:
+        low, high = interval(layer, lower, upper)
+        found.append((np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)))
+        lower, upper = outputs_of(*found[-1])
+    return Bounds(tuple(low for low, _ in found), tuple(high for _, high in found))
+
+
+def magnitudes(layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]]) -> list[Array]:
+    """|W| |x| + |b| per layer at the largest |x| that the bounds allow: the scale of its rounding errors."""
+    return [
+        np.asarray(absolute(layer.weight) @ x) + np.abs(layer.bias)
+        for layer, x in zip(layers, _largest(box, found), strict=False)
+    ]
+
+
+def lost(layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]], scale: Sequence[Array]) -> float:
+    """What underflow can take from a function that is substituted back through the layers: in each of them that many
+    products per coefficient of a value x, and some per coefficient of a value y, whose scale is given."""
+    parts = zip(layers, _largest(box, found), scale, strict=False)
+    return UNDERFLOW * sum((layer.outputs + 4.0) * float(1.0 + x.sum() + y.sum()) for layer, x, y in parts)
+
+
+def _largest(box: Box, found: Sequence[tuple[Array, Array]]) -> list[Array]:
+    """The largest |x| that enters each layer."""
+    return [np.maximum(np.abs(box.lower), np.abs(box.upper)), *(np.maximum(upper, 0.0) for _, upper in found)]
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """One affine function per row, `coefficients @ v + constant` off by at most `error`, of the values v of a layer."""
+
+    coefficients: Array
+    constant: Array
+    error: Array
+
+    def through_layer(self, layer: Layer, scale: Array, spare: int) -> "Form":
+        """v = W x + b replaced: a function of x. The computed coefficients' error is charged at the largest values."""
+        error = self.error + gamma(layer.outputs + spare) * (np.abs(self.coefficients) @ scale)
+        constant = self.constant + self.coefficients @ layer.bias
+        return Form(np.asarray(self.coefficients @ layer.weight), constant, error)
+
+    def through_relu(self, lines: Lines, largest: Array, scale: Array, spare: int) -> "Form":
+        """v = relu(y) replaced by one line each: a lower bound that is a function of y."""
+        positive, negative = np.maximum(self.coefficients, 0.0), np.minimum(self.coefficients, 0.0)
+        given = (negative * lines.intercept).sum(axis=1)
+        rounding = gamma(len(largest) + spare)
+        error = self.error + rounding * (np.abs(given) + np.abs(self.coefficients) @ largest)
+        coefficients = positive * lines.lower_slope + negative * lines.upper_slope
+        if lines.extra is not None:
+            error = error + gamma(spare) * ((np.abs(self.coefficients) + np.abs(lines.extra)) @ scale)
+            coefficients = coefficients + lines.extra
+        return Form(coefficients, self.constant + given, error)
+
+    def least(self, box: Box, spare: int) -> Array:
+        """A lower bound of each row on a box."""
+        middle = box.middle
+        radius = np.maximum(box.upper - middle, middle - box.lower) * (1 + 4 * UNIT)
+        size = np.abs(self.coefficients) @ radius
+        largest = np.abs(self.coefficients) @ np.abs(middle) + size + np.abs(self.constant)
+        error = self.error + gamma(box.inputs + spare) * largest
+        return np.asarray(self.coefficients @ middle + self.constant - size - 2 * error - TINY)
+
+
+def to_inputs(
+    form: Form,
+    layers: Sequence[Layer],
+    lines: Sequence[Lines],
+    found: Sequence[tuple[Array, Array]],
+    scale: Sequence[Array],
+) -> Form:
+    """A function of the inputs below a form of what leaves the ReLUs behind the last of `layers`, on the box.
+
+    `found` holds the bounds of the layers, `scale` their magnitudes. Each step replaces x by one line of its ReLU, then
+    y = W x + b."""
+    spare = 6 + 2 * len(layers)  # the additions to the constant that follow
+    for number in range(len(layers) - 1, -1, -1):
+        form = form.through_relu(lines[number], np.maximum(found[number][1], 0.0), scale[number], spare)
+        form = form.through_layer(layers[number], scale[number], spare)
+    return form
+
+
+def substitute(
+    form: Form,
+    layers: Sequence[Layer],
+    lines: Sequence[Lines],
+    box: Box,
+    found: Sequence[tuple[Array, Array]],
+    scale: Sequence[Array],
+) -> Array:
+    """Lower bounds of a form of what leaves the ReLUs behind the last of `layers`, by back-substitution to the box."""
+    return to_inputs(form, layers, lines, found, scale).least(box, 6 + 2 * len(layers))
+
+
+def planes(
+    rows: Array, layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]], *, parallel: bool = False
+) -> Form:
+    """Functions of the inputs below `rows @ y` on the box, for the pre-activations y of the last of `layers`."""
+    *scale, last = magnitudes(layers, box, found)
+    error = np.full(len(rows), lost(layers, box, found, (*scale, last)))
+    form = Form(rows, np.zeros(len(rows)), error).through_layer(layers[-1], last, 6 + 2 * len(layers))
+    lines = [relu_lines(*ends, parallel=parallel) for ends in found]
+    return to_inputs(form, layers[:-1], lines, found, scale)
+
+
+def backward(
+    rows: Array, layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]], *, parallel: bool = False
+) -> Array:
+    """Lower bounds of `rows @ y` for the pre-activations y of the last of `layers`; `found` bounds those before it."""
+    return planes(rows, layers, box, found, parallel=parallel).least(box, 6 + 2 * len(layers))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def linear_bounds(
+    layers: Sequence[Layer],
+    box: Box,
+    *,
+    within: Bounds | None = None,
+    parallel: bool = False,
+    deadline: Deadline = FOREVER,
+) -> Bounds:
+    """CROWN bounds (FastLin: `parallel`) of every layer, intersected with intervals and with what is known already.
+
+    Only the rows that intervals leave undecided are substituted back; the output rows always are. Once the deadline has
+    passed, intervals have to do for the rest."""
+    found: list[tuple[Array, Array]] = []
+    x = (box.lower, box.upper)
+    for number, layer in enumerate(layers):
+        lower, upper = interval(layer, *x)
+        if within is not None:
+            lower, upper = np.fmax(lower, within.lower[number]), np.fmin(upper, within.upper[number])
+        last = number == len(layers) - 1
+        open_rows = np.flatnonzero(np.ones(len(lower), bool) if last else (lower < 0) & (upper > 0))
+        for first in range(0, len(open_rows) if number else 0, CHUNK):
+            if deadline.passed:
+                break
+            rows = open_rows[first : first + CHUNK]
+            units = np.zeros((len(rows), layer.outputs))
+            units[np.arange(len(rows)), rows] = 1.0
+            both = backward(np.vstack([units, -units]), layers[: number + 1], box, found, parallel=parallel)
+            lower[rows] = np.fmax(lower[rows], both[: len(rows)])
+            upper[rows] = np.fmin(upper[rows], -both[len(rows) :])
+        found.append((np.where(np.isnan(lower), -np.inf, lower), np.where(np.isnan(upper), np.inf, upper)))
+        x = outputs_of(*found[-1])
+    return Bounds(tuple(low for low, _ in found), tuple(high for _, high in found))

@@ -1,0 +1,1 @@
+"""The native engine that halves boxes, for few varying inputs."""

@@ -1,0 +1,187 @@
+"""The search: a frontier of boxes, bounded in batches on all cores, halved where they stay open."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.deadline import FOREVER, Deadline
+from ginnacer_verify.engines.boxes.problem import Integers, Problem
+from ginnacer_verify.native import OPEN, Batch, Record, call
+
+BATCH = 256
+"""Boxes that are bounded together. They are taken from the end of the frontier, so that it stays small."""
+CHUNK, SHARES, WORK = 16, 8, 4_000_000
+"""Boxes that a thread takes at a time: between two chunks the deadline is looked at. Fewer in small batches, of which
+there are so many shares, and in large networks: the time for a box grows with the square of its ReLUs, which all boxes
+of a chunk have at most so many of together."""
+WORST = 4
+"""Inputs per batch that are shown to the judge."""
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Some boxes, one per row, each with its disjunct and the bounds of its neurons."""
+
+    owner: Integers
+    low: Array
+    high: Array
+    lower: Array
+    upper: Array
+
+    @property
+    def size(self) -> int:
+        return len(self.owner)
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def part(self, which: slice | NDArray[np.intp]) -> "Boxes":
+        return Boxes(*(values[which] for values in self.arrays))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Boxes"]) -> "Boxes":
+        return cls(*(np.concatenate(values) for values in zip(*(part.arrays for part in parts), strict=True)))
+
+    @np.errstate(over="ignore")
+    def halved(self, chosen: NDArray[np.intp], splits: Integers) -> "Boxes":
+        """Two boxes for each chosen one."""
+        twice = self.part(np.repeat(chosen, 2))
+        low, high = self.low[chosen], self.high[chosen]
+        rows, at = np.arange(len(chosen)), splits[chosen]
+        width = np.where(np.nextafter(low, np.inf) < high, high - low, -1.0)  # no number in between: cannot be halved
+        at = np.where(width[rows, at] > 0, at, width.argmax(axis=1))
+        middle = low[rows, at] + (0.5 * high[rows, at] - 0.5 * low[rows, at])  # the difference may be beyond float64
+        twice.high[2 * rows, at] = twice.low[2 * rows + 1, at] = middle
+        return twice
+
+
+class Frontier:
+    """The open boxes: a stack of batches, so that neither adding nor taking touches those below."""
+
+    def __init__(self, boxes: Boxes) -> None:
+        self._stack = [boxes]
+
+    def __len__(self) -> int:
+        return sum(boxes.size for boxes in self._stack)
+
+    @property
+    def owners(self) -> int:
+        """How many disjuncts have open boxes."""
+        return len(set().union(*(boxes.owner.tolist() for boxes in self._stack)))
+
+    def take(self, count: int) -> Boxes:
+        """Remove the last `count` boxes, or as many as there are, and return them."""
+        taken: list[Boxes] = []
+        while self._stack and count:
+            top = self._stack.pop()
+            rest = max(0, top.size - count)
+            taken.insert(0, top.part(slice(rest, None)))
+            count -= taken[0].size
+            if rest:
+                self._stack.append(top.part(slice(rest)))
+        return Boxes.joined(taken)
+
+    def add(self, boxes: Boxes) -> None:
+        self._stack.append(boxes)
+
+
+class Memory:
+    """The kernel's working memory, one array per thread: for any problem, and made anew only for a larger one."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self._arrays = [np.empty(0)] * threads
+
+    def of(self, net: Record) -> list[Array]:
+        room = call("boxes_room", *(net.values[name] for name in ("inputs", "relus", "widest", "rows")))
+        if len(self._arrays[0]) < room:
+            self._arrays = [np.empty(room) for _ in self._arrays]
+        return self._arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Worst:
+    """The inputs of a batch that come nearest to being unsafe: their disjuncts, and their largest rows."""
+
+    owner: Integers
+    points: Array
+    slacks: Array
+
+
+class Search:
+    """The boxes of one problem that are still open. Call `step` until `done`, or as long as there is time."""
+
+    def __init__(self, problem: Problem, memory: Memory) -> None:
+        owner = np.arange(len(problem.disjuncts), dtype=np.int64)
+        self.problem, self.memory = problem, memory
+        self.frontier = Frontier(Boxes(owner, problem.low, problem.high, -problem.largest, problem.largest))
+        self.boxes = self.unstable = 0
+        self.stuck = False
+
+    @property
+    def done(self) -> bool:
+        """Whether every box is proved: no input of the problem is unsafe."""
+        return not len(self.frontier) and not self.stuck
+
+    def step(self, pool: ThreadPoolExecutor, deadline: Deadline = FOREVER) -> Worst:
+        """Bound one batch. Boxes that the deadline leaves no time for stay open.
+
+        Halves of boxes with a lower largest row are put last, where the next batch is taken from."""
+        batch = self.frontier.take(BATCH)
+        found = self._bound(batch, pool, deadline)
+        still = np.flatnonzero(found["states"] == OPEN)
+        slacks, points = found["slacks"], found["points"]
+        self.boxes += batch.size
+        self.unstable = max(self.unstable, int(found["unstable"].max()))
+        self.stuck = _stuck(batch.part(still))
+        order = still[np.argsort(-slacks[still], kind="stable")]
+        if len(order) and not self.stuck:
+            self.frontier.add(batch.halved(order, found["splits"]))
+        worst = order[: -WORST - 1 : -1]
+        return Worst(batch.owner[worst], points[worst], slacks[worst])
+
+    def _bound(self, batch: Boxes, pool: ThreadPoolExecutor, deadline: Deadline) -> dict[str, Any]:
+        count, net, spaces = batch.size, self.problem.net, self.memory.of(self.problem.net)
+        record = record_of(batch)
+        size = max(1, min(CHUNK, -(-count // SHARES), WORK // max(1, batch.lower.shape[1] ** 2)))
+        firsts = list(range(0, count, size))
+        threads = range(min(len(spaces), len(firsts)))
+
+        def work(thread: int) -> None:
+            while not deadline.passed:
+                try:
+                    first = firsts.pop()
+                except IndexError:
+                    break
+                call("bound_boxes", net, record, first, min(first + size, count), spaces[thread])
+
+        list(pool.map(work, threads) if len(threads) > 1 else map(work, threads))
+        return record.values
+
+
+def record_of(batch: Boxes) -> Record:
+    """A batch for the kernel, which changes the boxes and their bounds in place, and room for what it finds."""
+    count, (states, splits, unstable) = batch.size, np.zeros((3, batch.size), dtype=np.int64)
+    return Batch(
+        owner=batch.owner,
+        low=batch.low,
+        high=batch.high,
+        lower=batch.lower,
+        upper=batch.upper,
+        points=np.zeros_like(batch.low),
+        bounds=np.zeros(count),
+        slacks=np.full(count, np.inf),
+        states=states,
+        splits=splits,
+        unstable=unstable,
+    )
+
+
+def _stuck(batch: Boxes) -> bool:
+    """Whether a box that stays open has no number between its ends left."""
+    return bool((np.nextafter(batch.low, np.inf) >= batch.high).all(axis=1).any())

@@ -1,0 +1,1 @@
+"""The loop: abstract, ask, replay, refine."""

@@ -1,0 +1,269 @@
+"""verify(network, prop, ...) -> Verdict: which engine decides a property, and the one way to call any of them.
+
+Rules, the first that fits: linear input constraints go to the abstraction-refinement loop; few varying inputs to the
+native engine that halves boxes; few ReLUs to the loop with all of them kept, which is one exact program; networks whose
+matrices fit into memory to the native engine that decides phases, with the loop as the finisher; the rest, every graph
+that is no chain, and everything where the native engines were not built, to branch and bound on the graph.
+The rule that fired is part of the verdict's statistics.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ginnacer_verify import native
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.parts import Part, parts
+from ginnacer_verify.engines.progress import Moment, Observer, Progress
+from ginnacer_verify.engines.refinement import loop as cegar
+from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES, Strategy
+from ginnacer_verify.engines.verdict import Holds, Statistics, Undecided, Verdict, Violated
+from ginnacer_verify.errors import InputError, NativeUnavailable, OutOfTime, UnsupportedOperator
+from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.graph.graph import Affine, Graph
+from ginnacer_verify.graph.network import Network
+from ginnacer_verify.properties.property import Property
+from ginnacer_verify.query.backend import Backend, backend_class
+from ginnacer_verify.replay.attack import falsify
+from ginnacer_verify.replay.judge import Counterexample, Judge
+
+if TYPE_CHECKING:
+    from ginnacer_verify.engines.boxes.run import NativeRun
+    from ginnacer_verify.engines.phases.run import PhaseRun
+    from ginnacer_verify.engines.regions import RegionRun
+
+ENGINES = ("auto", "native", "boxes", "phases", "regions", "cegar")
+"""`native` is boxes or phases, whichever fits; `auto` may choose any."""
+RESTARTS = 24
+"""How often the falsifier starts per disjunct."""
+FEW_INPUTS = 12
+"""Halving boxes pays up to about so many varying inputs."""
+MANY_RELUS = 2000
+"""The engine for boxes has room for square matrices of this size, and touches what is unstable of them."""
+FEW_DISJUNCTS = 16
+"""The attack before halving boxes has a quarter of the time for so many disjuncts, and less for more: most of many are
+proved at once, and the others are attacked where they come nearest to being unsafe."""
+FEW_RELUS = 24
+"""A tree over so few phases is one exact program for an LP solver."""
+MANY_WEIGHTS = 10_000_000
+"""The engine for phases keeps all matrices dense, several times."""
+
+MANY_MAPPED = 40_000_000
+"""Graphs whose maps, multiplied out, would have more entries than this are not looked at as chains."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine, why it was chosen, and which ReLUs the loop starts with if it is the loop."""
+
+    engine: str
+    rule: str
+    initial: str = "relaxed"
+
+
+def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Choice:
+    """The engine for a property."""
+    if engine not in ENGINES:
+        raise InputError(f"{engine!r} is none of {', '.join(ENGINES)}")
+    varying = max((len(disjunct.box.varying) for disjunct in prop.disjuncts), default=0)
+    if isinstance(network, Graph):
+        if engine not in {"auto", "regions"}:
+            raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine regions")
+        return Choice("regions", f"a graph, {varying} varying inputs")
+    weights = sum(layer.inputs * layer.outputs for layer in network.layers)
+    if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
+        if engine not in {"auto", "cegar"}:
+            raise InputError("the native engine does not know linear input constraints: use --engine cegar")
+        return Choice("cegar", "linear input constraints" if engine == "auto" else "as asked for")
+    if engine in {"boxes", "phases", "native"} and not native.available():
+        raise NativeUnavailable(native.MISSING)
+    if engine in {"boxes", "phases", "regions", "cegar"}:
+        return Choice(engine, "as asked for")
+    if varying <= FEW_INPUTS and network.relus <= MANY_RELUS and native.available():
+        return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
+    if engine == "auto" and network.relus <= FEW_RELUS:
+        return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
+    if not native.available():
+        return Choice("regions", "the native engines are not installed")
+    if engine == "native" or weights <= MANY_WEIGHTS:
+        return Choice("phases", f"{varying} varying inputs")
+    return Choice("regions", f"{weights} weights, more than {MANY_WEIGHTS}")
+
+
+def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network | Graph:
+    """A chain where an engine for chains was asked for, or where the graph is one of moderate size, or nearly so."""
+    if isinstance(network, Network) or engine == "regions":
+        return network
+    if engine != "auto":
+        return as_chain(network, deadline)
+    affine = (node for node in network.nodes if isinstance(node, Affine))
+    if sum(float(one.inputs) * one.outputs for node in affine for one in node.maps) > MANY_MAPPED:
+        return network
+    try:
+        chain = as_chain(network, deadline)
+    except UnsupportedOperator:
+        return network
+    return chain if chain.relus <= 2 * network.neurons else network
+
+
+def verify(
+    network: Network | Graph,
+    prop: Property,
+    *,
+    timeout: float = 60.0,
+    engine: str = "auto",
+    backend: str | Backend | None = None,
+    initial: str | None = None,
+    refine: str | Strategy | None = None,
+    per_round: int | None = None,
+    seed: int = 0,
+    restarts: int = RESTARTS,
+    threads: int | None = None,
+    observe: Observer | None = None,
+) -> Verdict:
+    """Decide whether the network can reach the property's unsafe set.
+
+    `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
+    the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
+    often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine`
+    ("split", or a function) and `per_round` (8) are for the loop, and any of them chooses it unless an engine is named;
+    `threads` (default: all cores) is for the native engine. `observe` sees at least one moment of every run."""
+    _check_numbers(timeout, per_round, seed, restarts, threads)
+    engine = _engine(engine, {"backend": backend, "initial": initial, "refine": refine, "per_round": per_round})
+    _check_names(backend, initial, refine)
+    deadline = Deadline.after(timeout)
+    try:
+        network = _form(network, engine, deadline)
+    except OutOfTime as problem:
+        return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
+    choice = choose(network, prop, engine)
+    parts(prop)  # refuses boxes without ends
+    threads = threads or os.cpu_count() or 1
+    seen: list[Moment] = []
+
+    def told(moment: Moment) -> None:
+        assert observe is not None
+        seen[:] = [moment]
+        observe(replace(moment, rule=choice.rule))
+
+    tell = told if observe else None
+
+    def loop(remaining: Sequence[Part] | None = None, restarts: int = restarts) -> Verdict:
+        return cegar.verify(
+            as_chain(network),
+            prop,
+            timeout=deadline.left,
+            backend="highs" if backend is None else backend,
+            initial=initial or choice.initial,
+            refine="split" if refine is None else refine,
+            per_round=8 if per_round is None else per_round,
+            seed=seed,
+            restarts=restarts,
+            observe=tell,
+            remaining=remaining,
+        )
+
+    if choice.engine == "cegar":
+        verdict = loop()
+    else:
+        verdict, remaining = _native(choice.engine, Judge(network, prop), deadline, threads, seed, restarts, tell)
+        if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
+            finished = loop(remaining, restarts=0)
+            numbers = replace(
+                finished.statistics, seconds=deadline.spent, engine=f"phases, {finished.statistics.engine}"
+            )
+            verdict = replace(finished, statistics=numbers)
+    if tell and not seen:  # decided before the engine's first step
+        numbers, still = verdict.statistics, len(prop.disjuncts) if isinstance(verdict, Undecided) else 0
+        tell(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
+    return replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+
+
+def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: int, threads: int | None) -> None:
+    """Refuse what the command line refuses."""
+    if not (isinstance(timeout, int | float | np.number) and math.isfinite(timeout) and timeout >= 0):
+        raise InputError(f"timeout must be a number of seconds, 0 or more, not {timeout!r}")
+    least = {"threads": (threads, 1), "per_round": (per_round, 1), "seed": (seed, 0), "restarts": (restarts, 0)}
+    for name, (value, smallest) in least.items():
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if value is not None and not (whole and value >= smallest):
+            raise InputError(f"{name} must be a whole number, {smallest} or more, not {value!r}")
+
+
+def _check_names(backend: str | Backend | None, initial: str | None, refine: str | Strategy | None) -> None:
+    if isinstance(backend, str):
+        backend_class(backend)  # refuses names that there are not
+    elif backend is not None and not isinstance(backend, Backend):
+        raise InputError(f"backend must be a name or a Backend, not {type(backend).__name__}")
+    if initial is not None and initial not in INITIAL:
+        raise InputError(f"initial={initial!r} is unknown; choose one of {', '.join(INITIAL)}")
+    if refine is not None and not callable(refine) and refine not in STRATEGIES:
+        raise InputError(f"refine={refine!r} is unknown; choose one of {', '.join(STRATEGIES)}, or give a function")
+
+
+def _engine(engine: str, loop: dict[str, object]) -> str:
+    """The engine, which is the loop where only options of the loop say so; phases have the loop as their finisher."""
+    given = [name for name, value in loop.items() if value is not None]
+    if not given or engine not in ENGINES or engine in {"cegar", "phases"}:
+        return engine
+    if engine == "auto":
+        return "cegar"
+    raise InputError(f"{given[0]} is for the loop, which the engine {engine} does not use: choose the engine cegar")
+
+
+def _native(
+    engine: str,
+    judge: Judge,
+    deadline: Deadline,
+    threads: int,
+    seed: int,
+    restarts: int,
+    observe: Observer | None,
+) -> tuple[Verdict, Sequence[Part] | None]:
+    """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
+    network = judge.graph
+    if restarts:
+        random, disjuncts = np.random.default_rng(seed), judge.prop.disjuncts
+        share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
+        if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
+            return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
+    run = _run_of(engine)(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
+    outcome, progress = run.run(), run.progress()
+    statistics = Statistics(
+        seconds=deadline.spent,
+        engine=engine,
+        boxes=progress.boxes,
+        total=network.relus,
+        unstable=progress.unstable,
+    )
+    match outcome:
+        case None:
+            return Holds((), statistics), None
+        case Counterexample():
+            return Violated(outcome, statistics), None
+        case str():
+            reason = judge.why_undecided(outcome)
+            return Undecided(reason, timeout=deadline.passed, statistics=statistics), run.remaining
+    raise TypeError(f"the native engine answered {outcome!r}")
+
+
+def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun] | type[RegionRun]":
+    """Imported late: not needed for what an attack decides."""
+    match engine:
+        case "boxes":
+            from ginnacer_verify.engines.boxes.run import NativeRun
+
+            return NativeRun
+        case "phases":
+            from ginnacer_verify.engines.phases.run import PhaseRun
+
+            return PhaseRun
+        case "regions":
+            from ginnacer_verify.engines.regions import RegionRun
+
+            return RegionRun
+    raise InputError(f"there is no native engine {engine!r}")

@@ -1,0 +1,1 @@
+"""What a solver is asked, and what every solver must offer."""

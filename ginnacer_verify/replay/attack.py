@@ -1,0 +1,162 @@
+"""The falsifier: a search for inputs that break the property, by projected gradient with restarts, all in numpy.
+
+It only proposes points; each is judged by replay before anything is believed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.box import Box
+from ginnacer_verify.deadline import FOREVER, Deadline
+from ginnacer_verify.graph.gradient import value_and_gradient
+from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.properties.property import Disjunct
+from ginnacer_verify.replay.judge import Counterexample, Judge, settle
+
+STEPS = 40
+LATTICE = 10_000
+"""So many points are looked at before the first step."""
+PIECE = 1_000_000
+"""So many values of the widest node are computed before the clock is looked at."""
+HOPEFUL = 1e-4
+"""Points whose excess in float64 is above this, relative to the offset, are not worth a replay in float32."""
+
+LEAK = 0.01
+"""What inactive ReLUs let through, for half of the starts."""
+REPLAYS = 32
+"""How often one attack asks the judge: on a plateau next to 0 every point looks promising."""
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """One disjunct as a function to be pushed to 0 or below: the largest of its scaled rows."""
+
+    disjunct: Disjunct
+    matrix: Array
+    offset: Array
+
+    @classmethod
+    def of(cls, disjunct: Disjunct) -> "Goal":
+        """Rows are scaled to unit length, so that no row of a conjunction drowns another."""
+        length = np.maximum(np.linalg.norm(disjunct.outputs.matrix, axis=1), 1e-30)
+        return cls(disjunct, disjunct.outputs.matrix / length[:, None], disjunct.outputs.offset / length)
+
+    def excess(self, y: Array) -> Array:
+        """How far each row of a batch of outputs is from being unsafe; at most 0 is unsafe."""
+        if not len(self.offset):
+            return np.full(len(y), -np.inf)
+        return np.asarray((y @ self.matrix.T - self.offset).max(axis=1))
+
+    def slope(self, y: Array) -> Array:
+        """A subgradient of the excess with respect to the outputs."""
+        if not len(self.offset):
+            return np.zeros_like(y)
+        return np.asarray(self.matrix[(y @ self.matrix.T - self.offset).argmax(axis=1)])
+
+
+def gradient(graph: Graph, x: Array, goal: Goal) -> tuple[Array, Array]:
+    """The excess of each row of a batch of inputs, and a direction of ascent with respect to them.
+
+    That is the gradient, but in every other pair of rows flat functions let a little of it through: on a plateau the
+    gradient itself is 0, or sees only the edge of the plateau."""
+    leak = np.where(np.arange(len(x)) // 2 % 2, LEAK, 0.0)[:, None]
+    y, slope = value_and_gradient(graph, x, goal.slope, leak)
+    return goal.excess(y), slope
+
+
+def starts(box: Box, random: np.random.Generator, count: int) -> Array:
+    """The middle of the box, then alternately random points and random corners."""
+    points = box.sample(random, count)
+    points[1::2] = np.where(random.random(points[1::2].shape) < 0.5, box.lower, box.upper)
+    points[:1] = box.middle
+    return points
+
+
+def lattice(box: Box) -> Array:
+    """All points with each varying input at an end or in the middle, if those are few: many extremes lie there."""
+    varying = list(box.varying)
+    if 3 ** len(varying) > LATTICE:
+        return np.zeros((0, box.inputs))
+    ends = [(box.lower[i], box.middle[i], box.upper[i]) for i in varying]
+    points = np.tile(box.lower, (3 ** len(varying), 1))
+    points[:, varying] = np.array(list(product(*ends))).reshape(len(points), len(varying))
+    return points
+
+
+def best(graph: Graph, goal: Goal, points: Array, count: int, deadline: Deadline = FOREVER) -> Array:
+    """The points that come nearest to being unsafe, of those that there is time for."""
+    size, found = max(1, PIECE // graph.widest), [np.zeros(0)]
+    for start in range(0, len(points), size):
+        if deadline.passed:
+            break
+        found.append(goal.excess(graph.evaluate(points[start : start + size])))
+    return points[np.argsort(np.concatenate(found), kind="stable")[:count]]
+
+
+def descend(graph: Graph, goal: Goal, box: Box, x: Array, deadline: Deadline) -> Iterator[Array]:
+    """Signed gradient steps that shrink; yields the whole batch whenever its best excess may be unsafe, and last."""
+    x = inside(x, goal.disjunct, box)
+    for step in np.geomspace(0.5, 0.002, STEPS):
+        excess, slope = gradient(graph, x, goal)
+        if excess.min() <= HOPEFUL:
+            yield x[np.argsort(excess, kind="stable")[:3]]
+        if deadline.passed:
+            return
+        x = inside(box.clip(x - step * box.width * np.sign(slope)), goal.disjunct, box)
+    yield x[np.argsort(goal.excess(graph.evaluate(x)), kind="stable")[:3]]
+
+
+def inside(x: Array, disjunct: Disjunct, box: Box) -> Array:
+    """The batch moved into the linear input constraints, by projections to just inside of each point's worst row."""
+    matrix, offset = disjunct.inputs.matrix, disjunct.inputs.offset
+    for _ in range(50 if len(offset) else 0):
+        over = x @ matrix.T - offset
+        worst = over.argmax(axis=1)
+        rows, largest = matrix[worst], over[np.arange(len(x)), worst]
+        if (largest <= 0).all():
+            break
+        amount = np.where(largest > 0, largest + 1e-9 * (1 + np.abs(offset[worst])), 0.0)
+        x = box.clip(x - rows * (amount / np.maximum((rows * rows).sum(axis=1), 1e-30))[:, None])
+    return x
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a value that overflows is no counterexample
+def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadline) -> Counterexample | None:
+    """Descend from each row of `x` and replay what looks unsafe, or at least nearer to it than what was refuted."""
+    if judge.lacks_numbers(disjunct):
+        return None
+    goal, nearest, replays = Goal.of(disjunct), np.inf, 0
+    scale = HOPEFUL * (1 + np.abs(goal.offset).max(initial=0.0))
+    for points in descend(judge.graph, goal, box, x, deadline):
+        for point, excess in zip(points, goal.excess(judge.graph.evaluate(points)), strict=True):
+            if replays < REPLAYS and excess <= scale and (excess <= 0 or excess < nearest):
+                if isinstance(found := judge(settle(point, disjunct.witnesses, judge.dtype)), Counterexample):
+                    return found
+                nearest, replays = min(nearest, excess), replays + 1
+    return None
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def falsify(
+    judge: Judge, disjuncts: Sequence[Disjunct], random: np.random.Generator, deadline: Deadline, *, restarts: int = 24
+) -> Counterexample | None:
+    """Attack every disjunct in turn from fresh starting points."""
+    for disjunct in disjuncts:
+        if deadline.passed:
+            return None
+        if not disjunct.box.is_empty and not judge.lacks_numbers(disjunct):
+            nearest = best(judge.graph, Goal.of(disjunct), lattice(disjunct.box), restarts, deadline)
+            points = np.concatenate([nearest, starts(disjunct.box, random, restarts)])
+            if found := attack(judge, disjunct, disjunct.box, points, deadline):
+                return found
+    return None
+
+
+def around(x: Array, box: Box, random: np.random.Generator, count: int = 8) -> Array:
+    """A witness and points near it."""
+    noise = (random.random((count, box.inputs)) - 0.5) * box.width * 0.1
+    noise[0] = 0.0
+    return box.clip(x + noise)

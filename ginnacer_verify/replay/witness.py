@@ -1,0 +1,98 @@
+"""Witness files: the competition's 1.0 and 2.0 texts and our JSON, written and read."""
+
+import gzip
+import json
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from ginnacer_verify.arrays import Array, read_only
+from ginnacer_verify.errors import WitnessError
+from ginnacer_verify.properties.property import Property, Variable
+
+BRACKETS = 100
+"""Far more than a witness has. JSON that is nested without end can take the process down."""
+_AS_JSON = 'write JSON as {"x": [0.1, 0.2]}'
+_PAIR = re.compile(r"\(\s*([XY])_(\d+)\s+([^\s()]+)\s*\)")
+
+
+def witness_text(prop: Property, x: Array, y: Array) -> str:
+    """The witness in the property's own VNN-LIB version, as the competition's scorer reads it."""
+    if prop.version.startswith("2"):
+        return _block(prop.x, x) + _block(prop.y, y)
+    pairs = [f"(X_{i} {decimal(v)})" for i, v in enumerate(x)] + [f"(Y_{i} {decimal(v)})" for i, v in enumerate(y)]
+    return "(" + "\n".join(pairs) + ")\n"
+
+
+def witness_json(x: Array, y: Array) -> str:
+    return json.dumps({"x": x.tolist(), "y": y.tolist()}) + "\n"
+
+
+def decimal(value: float) -> str:
+    """The shortest decimal that reads back as the same float64, never with an exponent."""
+    return str(np.format_float_positional(value, unique=True, trim="0"))
+
+
+def _block(variable: Variable, values: Array) -> str:
+    shape = ",".join(str(size) for size in variable.shape)
+    return f"{variable.name} {variable.dtype} [{shape}]\n" + "".join(f"{decimal(value)}\n" for value in values)
+
+
+def read_witness(path: Path, prop: Property) -> Array:
+    """The input of a witness file in any of the three forms; what it says about outputs is ignored."""
+    try:
+        raw = path.read_bytes()
+        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else problem
+        raise WitnessError(f"{path} cannot be read: {reason}") from problem
+    return parse_witness(text, prop, source=str(path))
+
+
+def parse_witness(text: str, prop: Property, *, source: str = "<text>") -> Array:
+    """As `read_witness`. A first line with the word `sat`, as in the competition's result files, is skipped."""
+    body = re.sub(r"^sat(?=\s*[\n({]|$)", "", text.strip()).strip()
+    if body.startswith("{"):
+        words = _json_inputs(body, source)
+    elif body.startswith("("):
+        words = _pairs(body, source)
+    else:
+        words = _lines(body, prop, source)
+    try:
+        values = read_only([float(word) for word in words])
+    except ValueError as problem:
+        raise WitnessError(f"{source}: {problem}; every input must be a number") from problem
+    if len(values) != prop.inputs:
+        raise WitnessError(f"{source} gives {len(values)} inputs, the property has {prop.inputs}")
+    return values
+
+
+def _json_inputs(body: str, source: str) -> list[str]:
+    if body.count("[") + body.count("{") > BRACKETS:
+        raise WitnessError(f"{source} is no witness: {_AS_JSON}")
+    try:
+        values = json.loads(body, parse_int=float)["x"]
+    except (ValueError, KeyError, TypeError) as problem:
+        raise WitnessError(f"{source} is no witness: {_AS_JSON}") from problem
+    if not isinstance(values, list):
+        raise WitnessError(f"{source} is no witness: {_AS_JSON}")
+    return [str(value) for value in values]
+
+
+def _pairs(body: str, source: str) -> list[str]:
+    if re.sub(r"[\s()]", "", _PAIR.sub("", body)):
+        raise WitnessError(f"{source} is no witness: write it as ((X_0 0.1) (X_1 0.2) ... (Y_0 0.3))")
+    inputs = [(index, value) for name, index, value in _PAIR.findall(body) if name == "X"]
+    if [index for index, _ in inputs] != [str(i) for i in range(len(inputs))]:
+        raise WitnessError(f"{source}: the inputs must be X_0, X_1, ... in order and without gaps")
+    return [value for _, value in inputs]
+
+
+def _lines(body: str, prop: Property, source: str) -> list[str]:
+    header, *values = [line for line in body.splitlines() if line.strip()] or [""]
+    if header.split()[:1] != [prop.x.name]:
+        raise WitnessError(f"{source} is no witness of this property: its first line must begin with {prop.x.name!r}")
+    others = [number for number, line in enumerate(values) if line.split()[:1] == [prop.y.name]]
+    return [value.strip() for value in values[: others[0] if others else None]]
