@@ -18,8 +18,8 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.milp import base_block, excess_column
 from ginnacer_verify.engines.parts import Bounded, parts
-from ginnacer_verify.engines.phases.ascent import ascend
-from ginnacer_verify.engines.phases.reduced import ACTIVE, INACTIVE, UNDECIDED, Phases, Reduced
+from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE, UNDECIDED, Phases
+from ginnacer_verify.engines.phases.reduced import Reduced
 from ginnacer_verify.engines.phases.run import PhaseRun
 from ginnacer_verify.engines.phases.tighten import Region, tighten
 from ginnacer_verify.engines.phases.trees import Trees, Wanted
@@ -92,7 +92,7 @@ def test_the_ascent_agrees_with_the_rigorous_bound_and_never_loses(seed: int) ->
     weight, start = reduced.rows_of(last), np.where(phase == UNDECIDED, reduced.steep, np.float32(0))
     before = np.full(2, -np.inf, np.float32)
     for steps in (0, 3, 30):
-        found = ascend(reduced, weight.astype(np.float32), last.bias.astype(np.float32), phase, start, steps)
+        found = reduced.ascend(weight.astype(np.float32), last.bias.astype(np.float32), phase, start, steps)
         rigorous = reduced.rigorous(weight, last.bias, phase, found.multipliers)
         np.testing.assert_allclose(found.bound[~found.flat], rigorous[~found.flat], rtol=1e-4, atol=1e-4)
         assert (rigorous <= found.bound + 1e-4).all()
@@ -168,7 +168,7 @@ def test_many_steps_reach_the_linear_program(seed: int) -> None:
     weight, bias = reduced.rows_of(last).astype(np.float32), last.bias.astype(np.float32)
     start = reduced.steep[None]
     for _ in range(8):  # steps grow shorter: start again from where they ended
-        found = ascend(reduced, weight, bias, reduced.phase[None], start, 60)
+        found = reduced.ascend(weight, bias, reduced.phase[None], start, 60)
         start = found.multipliers
     assert found.bound[0] <= optimum + 1e-3
     assert found.bound[0] >= optimum - 0.02 * (1 + abs(optimum))

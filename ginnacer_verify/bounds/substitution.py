@@ -162,27 +162,27 @@ def tightened(
     multiplications keep their intervals, as do all that the deadline leaves no time for."""
     known = Known(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
     cost = np.zeros(len(graph.nodes))
-    wanted = _entering(graph)
+    wanted = entering(graph)
     for number, node in enumerate(graph.nodes):
         step(graph, number, known)
         if within is not None:
             known.tighten(number, within.lower[number], within.upper[number])
-        own = sum(_cost(one) for one in node.maps) if isinstance(node, Affine) else node.size
+        own = sum(cost_of(one) for one in node.maps) if isinstance(node, Affine) else node.size
         cost[number] = own + sum(cost[source] for source in node.sources)
         if number not in wanted or not any(cost[source] for source in node.sources):
             continue
-        loose = np.flatnonzero(_loose(graph, number, wanted[number], known).any(axis=0))
+        loose = np.flatnonzero(loose_of(graph, number, wanted[number], known).any(axis=0))
         if len(loose) and 2 * len(loose) * known.batch * cost[number] <= work:
             _tighten(graph, number, loose, known, deadline)
     return known
 
 
-def _cost(one: object) -> float:
+def cost_of(one: object) -> float:
     """Multiplications of one row that is pulled back."""
     return float(getattr(one, "outputs", 0)) * float(getattr(one, "terms", 1))
 
 
-def _entering(graph: Graph) -> dict[int, list[int]]:
+def entering(graph: Graph) -> dict[int, list[int]]:
     """The nodes whose values enter functions, and the numbers of those functions' nodes."""
     found: dict[int, list[int]] = {}
     for number in graph.applied:
@@ -191,7 +191,7 @@ def _entering(graph: Graph) -> dict[int, list[int]]:
     return found
 
 
-def _loose(graph: Graph, number: int, functions: list[int], known: Known) -> Mask:
+def loose_of(graph: Graph, number: int, functions: list[int], known: Known) -> Mask:
     """Where the value of a node enters a function whose lines are not exact there. Arguments that are not bounded yet
     count as unknown: then every value that varies is wanted."""
     loose = np.zeros(known.lower[number].shape, dtype=np.bool_)

@@ -1,19 +1,22 @@
-"""Better multipliers for many bounds at once: gradient ascent in float32, of which nothing is believed.
+"""Better multipliers for many bounds at once: what is climbed, how far each step goes, and what is found.
 
 The derivative of a bound by a multiplier needs the point where the bound is attained: a corner of the box, followed
 forwards through the lines. For a slope it is the coefficient of the ReLU, if positive, times its input there; for a
-decision it is how far the point breaks it. All of it is one compiled function, so that threads do not wait for the
-interpreter in between.
+decision it is how far the point breaks it. All of this runs in float32, and nothing of it is believed.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ginnacer_verify.engines.phases.reduced import Phases, Reduced, Single
-from ginnacer_verify.native import Climb, Layers, Record, call
+from ginnacer_verify.arrays import Array
 
+Single = NDArray[np.float32]
+Phases = NDArray[np.int8]
+INACTIVE, UNDECIDED, ACTIVE, STABLE = -1, 0, 1, 2
+"""Phases: decided to be inactive, not decided, decided to be active, and active on the whole box."""
 RATE = 0.2
 """The length of the first step of a slope; of a decision, relative to the coefficient of its ReLU."""
 FLOOR = 0.1
@@ -38,50 +41,26 @@ class Climbed:
     flat: NDArray[np.bool_]
 
 
-def ascend(reduced: Reduced, weight: Single, bias: Single, phase: Phases, start: Single, steps: int) -> Climbed:
-    """Bounds of `weight @ x + bias`, row by row, with their multipliers improved `steps` times."""
-    rows, inputs = len(bias), reduced.box.inputs
-    layers = record_of(reduced)
-    space = np.empty(call("climb_room", inputs, reduced.neurons, layers.values["widest"]), np.float32)
-    bound, gain, neuron = np.empty(rows, np.float32), np.empty(rows, np.float32), np.empty(rows, np.int64)
-    best, corner, flat = np.empty_like(start), np.empty((rows, inputs), np.int8), np.empty(rows, np.int8)
-    task = Climb(
-        rows=rows,
-        wanted=weight.shape[1],
-        steps=steps,
-        rate=RATE,
-        shorter=SHORTER,
-        least_rate=FLOOR,
-        keep=FIRST,
-        hold=SECOND,
-        weight=np.ascontiguousarray(weight),
-        constant=bias,
-        start=start,
-        phase=phase,
-        bound=bound,
-        best=best,
-        gain=gain,
-        neuron=neuron,
-        corner=corner,
-        flat=flat,
-    )
-    call("climb", layers, task, space)
-    return Climbed(bound, best, neuron, gain, corner.view(np.bool_), flat.view(np.bool_))
+class Relaxation(Protocol):
+    """What is before some rows, every ReLU replaced by lines: `Reduced` for chains, `Relaxed` for graphs."""
 
+    @property
+    def inputs(self) -> int:
+        """How many inputs there are."""
 
-def record_of(reduced: Reduced) -> Record:
-    return Layers(
-        layers=len(reduced.layers),
-        neurons=reduced.neurons,
-        widest=int(reduced.sizes.max()),
-        sizes=reduced.sizes,
-        ends=reduced.ends,
-        starts=reduced.starts,
-        down=reduced.down,
-        up=reduced.up,
-        bias=reduced.bias,
-        slope=reduced.slope,
-        intercept=reduced.intercept,
-        middle=reduced.middle,
-        radius=reduced.radius,
-    )
+    @property
+    def at_once(self) -> int:
+        """Rows that a thread bounds at a time, at most: between two of its batches the deadline is looked at."""
+
+    @property
+    def steep(self) -> Single:
+        """The multiplier that each neuron starts with."""
+
+    def ascend(self, weight: Single, bias: Single, phase: Phases, start: Single, steps: int) -> Climbed:
+        """Bounds of rows with their multipliers improved `steps` times."""
+
+    def rigorous(self, weight: Array, bias: Array, phase: Phases, multipliers: Single) -> Array:
+        """Lower bounds of rows on the part of the box where their decisions hold."""
+
+    def place(self, position: int) -> tuple[int, int]:
+        """Layer, or node, and neuron of a position."""

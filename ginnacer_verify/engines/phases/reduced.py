@@ -6,7 +6,7 @@ bound replaces every ReLU by a line, from the last layer to the box. A *multipli
     undecided   the slope of the lower line, from 0 to 1 (alpha of alpha-CROWN);
     decided     how much of the decision y >= 0 or y <= 0 is added to the function (beta of beta-CROWN).
 
-Any multipliers give a sound bound, so they are looked for in float32 (`ascent`) and used in float64 (`rigorous`)."""
+Any multipliers give a sound bound, so they are looked for in float32 (`ascend`) and used in float64 (`rigorous`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,24 @@ from numpy.typing import NDArray
 from ginnacer_verify.arrays import Array, dense
 from ginnacer_verify.bounds.chain import Form, Lines, lost, magnitudes, relu_lines, substitute
 from ginnacer_verify.box import Box
+from ginnacer_verify.engines.phases.ascent import (
+    ACTIVE,
+    FIRST,
+    FLOOR,
+    INACTIVE,
+    RATE,
+    SECOND,
+    SHORTER,
+    STABLE,
+    UNDECIDED,
+    Climbed,
+    Phases,
+    Single,
+)
 from ginnacer_verify.graph.network import Layer
+from ginnacer_verify.native import Climb, Layers, Record, call
 
-Single = NDArray[np.float32]
-Phases = NDArray[np.int8]
 Integers = NDArray[np.int64]
-INACTIVE, UNDECIDED, ACTIVE, STABLE = -1, 0, 1, 2
-"""Phases: decided to be inactive, not decided, decided to be active, and active on the whole box."""
 AT_ONCE = 512
 """Functions that are bounded together in float64."""
 
@@ -94,6 +105,12 @@ class Reduced:
     def neurons(self) -> int:
         return int(self.ends[-1])
 
+    @property
+    def inputs(self) -> int:
+        return self.box.inputs
+
+    at_once = 256
+
     def rows_of(self, layer: Layer) -> Array:
         """The weights of the layer behind, over the neurons that are kept."""
         return dense(layer.weight)[:, self.kept[-1]] if self.kept else dense(layer.weight)
@@ -107,6 +124,53 @@ class Reduced:
         """Layer and neuron of a position."""
         number = int(np.searchsorted(self.ends, position, side="right")) - 1
         return number, int(self.kept[number][position - self.ends[number]])
+
+    def ascend(self, weight: Single, bias: Single, phase: Phases, start: Single, steps: int) -> Climbed:
+        """Bounds of `weight @ x + bias`, row by row, with their multipliers improved `steps` times."""
+        rows, inputs = len(bias), self.inputs
+        layers = self._record()
+        space = np.empty(call("climb_room", inputs, self.neurons, layers.values["widest"]), np.float32)
+        bound, gain, neuron = np.empty(rows, np.float32), np.empty(rows, np.float32), np.empty(rows, np.int64)
+        best, corner, flat = np.empty_like(start), np.empty((rows, inputs), np.int8), np.empty(rows, np.int8)
+        task = Climb(
+            rows=rows,
+            wanted=weight.shape[1],
+            steps=steps,
+            rate=RATE,
+            shorter=SHORTER,
+            least_rate=FLOOR,
+            keep=FIRST,
+            hold=SECOND,
+            weight=np.ascontiguousarray(weight),
+            constant=bias,
+            start=start,
+            phase=phase,
+            bound=bound,
+            best=best,
+            gain=gain,
+            neuron=neuron,
+            corner=corner,
+            flat=flat,
+        )
+        call("climb", layers, task, space)
+        return Climbed(bound, best, neuron, gain, corner.view(np.bool_), flat.view(np.bool_))
+
+    def _record(self) -> Record:
+        return Layers(
+            layers=len(self.layers),
+            neurons=self.neurons,
+            widest=int(self.sizes.max()),
+            sizes=self.sizes,
+            ends=self.ends,
+            starts=self.starts,
+            down=self.down,
+            up=self.up,
+            bias=self.bias,
+            slope=self.slope,
+            intercept=self.intercept,
+            middle=self.middle,
+            radius=self.radius,
+        )
 
     @np.errstate(over="ignore", invalid="ignore")
     def rigorous(self, weight: Array, bias: Array, phase: Phases, multipliers: Single) -> Array:

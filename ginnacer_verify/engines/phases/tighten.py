@@ -13,7 +13,8 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.chain import Bounds, interval, outputs_of
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.engines.phases.reduced import ACTIVE, INACTIVE, Phases, Reduced
+from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE, Phases
+from ginnacer_verify.engines.phases.reduced import Reduced
 from ginnacer_verify.engines.phases.trees import Indices, Trees, Wanted
 from ginnacer_verify.graph.network import Layer
 

@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.engines.phases.ascent import Climbed, ascend
-from ginnacer_verify.engines.phases.reduced import ACTIVE, INACTIVE, UNDECIDED, Phases, Reduced, Single
+from ginnacer_verify.engines.phases.ascent import (
+    ACTIVE,
+    INACTIVE,
+    UNDECIDED,
+    Climbed,
+    Phases,
+    Relaxation,
+    Single,
+)
 
-CHUNK = 256
-"""Rows that a thread bounds at a time, at most: between two chunks the deadline is looked at."""
 FEW = 64
 """Rows that one thread settles alone."""
 Indices = NDArray[np.intp]
@@ -67,7 +72,7 @@ class Trees:
 
     def __init__(
         self,
-        reduced: Reduced,
+        reduced: Relaxation,
         wanted: Wanted,
         decided: Phases,
         pool: ThreadPoolExecutor,
@@ -168,25 +173,25 @@ class Trees:
             )
 
         few = len(leaves) <= FEW  # then threads would only wait for each other
-        return np.concatenate([np.zeros(0), *(map if few else self._pool.map)(work, _chunks(len(leaves)))])
+        return np.concatenate([np.zeros(0), *(map if few else self._pool.map)(work, chunks(len(leaves), self.reduced.at_once))])
 
     def _bounded(self, row: Indices, phase: Phases, start: Single, steps: int) -> tuple[Leaves, NDArray[np.bool_]]:
         self.nodes += len(row)
 
         def work(part: slice) -> Climbed:
             rows, left = row[part], 0 if self._deadline.passed else steps
-            return ascend(self.reduced, self._weight[rows], self._bias[rows], phase[part], start[part], left)
+            return self.reduced.ascend(self._weight[rows], self._bias[rows], phase[part], start[part], left)
 
-        found = list(self._pool.map(work, _chunks(len(row))))
+        found = list(self._pool.map(work, chunks(len(row), self.reduced.at_once)))
         bound = np.concatenate([np.zeros(0), *(part.bound for part in found)]).astype(np.float64)
         neuron = np.concatenate([np.zeros(0, np.int64), *(np.where(p.gain > 0, p.neuron, -1) for p in found)])
         multipliers = np.concatenate([start[:0], *(part.multipliers for part in found)])
-        corner = np.concatenate([np.zeros((0, self.reduced.box.inputs), np.bool_), *(part.corner for part in found)])
+        corner = np.concatenate([np.zeros((0, self.reduced.inputs), np.bool_), *(part.corner for part in found)])
         return Leaves(row, np.where(np.isnan(bound), -np.inf, bound), phase, multipliers, neuron), corner
 
 
-def _chunks(count: int) -> list[slice]:
+def chunks(count: int, size: int) -> list[slice]:
     """Parts of equal size, and an even number of them: two threads shall not wait for each other."""
-    parts = 2 * -(-count // (2 * CHUNK))
+    parts = 2 * -(-count // (2 * size))
     ends = [count * number // parts for number in range(parts + 1)] if parts else []
     return [slice(first, last) for first, last in pairwise(ends) if first < last]

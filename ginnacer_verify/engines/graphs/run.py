@@ -1,0 +1,201 @@
+"""A property on any graph with many varying inputs: tighten node by node, grow trees for its rows, halve what stays open.
+
+As `phases/run.py` does for chains. What no decision about ReLUs can settle goes to branch and bound on regions, which
+cuts any function, with all bounds found so far."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.bounds.intervals import intervals
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.graphs.relaxed import Place, Singles
+from ginnacer_verify.engines.graphs.tighten import Effort, Region, Tightening
+from ginnacer_verify.engines.parts import Part, parts
+from ginnacer_verify.engines.phases.trees import Trees, Wanted
+from ginnacer_verify.engines.progress import Observer, Progress
+from ginnacer_verify.engines.regions import RegionRun, charged
+from ginnacer_verify.replay.attack import attack
+from ginnacer_verify.replay.judge import Counterexample, Judge
+
+EFFORTS = (Effort(10, 0), Effort(10, 12))
+"""For a box, one after the other."""
+HALVED = Effort(5, 0)
+"""For a region that was halved."""
+TIGHTEN, GROW = 0.4, 0.5
+"""The shares of the time left for the bounds of hidden values and, after that, for the trees of the rows."""
+STEPS_ROWS, STEPS = 20, 6
+"""How often the multipliers of a row of the property are improved at the root of its tree, and elsewhere."""
+WIDTH, MOST = 32, 256
+"""Leaves of each row, and of all rows, that are split in one round."""
+BYTES = 1.5e9
+"""What the leaves of all trees may take."""
+CORNERS = 16
+"""Inputs at which bounds are attained that the falsifier starts from."""
+LEAST_SHARE = 0.5
+"""Seconds that each kind of work has at least, as far as there are any."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A region, the disjuncts of its part that are open on it, and the next effort; None after halving."""
+
+    region: Region
+    open: tuple[int, ...]
+    effort: int | None
+
+
+class GraphRun:
+    """One property on one graph. The regions that are open are a stack, the deepest on top."""
+
+    remaining = None
+    """What a finisher could start from: what is left goes to regions, which are cut to the end."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        deadline: Deadline,
+        *,
+        threads: int = 2,
+        seed: int = 0,
+        falsify: bool = True,
+        observe: Observer | None = None,
+    ) -> None:
+        self.judge, self.graph, self.deadline = judge, judge.graph, deadline
+        self.falsify, self.observe, self.threads, self.seed = falsify, observe, threads, seed
+        self.stack: list[Task] = []
+        self.regions = self.unstable = self.nodes = 0
+        self.finisher: RegionRun | None = None
+
+    def run(self) -> Counterexample | str | None:
+        """A counterexample, or why there is no verdict, or None: all is proved."""
+        reasons = []
+        # threads of ours and threads inside of BLAS would take the cores from each other
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(self.threads) as self.pool:
+            for part in parts(self.judge.prop):
+                outcome = self._part(part)
+                if isinstance(outcome, Counterexample):
+                    return outcome
+                if outcome is not None:
+                    reasons.append(outcome)
+        return "; ".join(dict.fromkeys(reasons)) or None
+
+    def progress(self) -> Progress:
+        if self.finisher is not None:
+            return self.finisher.progress()
+        open_disjuncts = {number for task in self.stack for number in task.open}
+        return Progress("phases", self.regions, len(self.stack), self.unstable, len(open_disjuncts), self.deadline.left)
+
+    def _part(self, part: Part) -> Counterexample | str | None:
+        known = intervals(self.graph, part.box.lower[None], part.box.upper[None])
+        self.stack = [Task(Region(Singles(self.graph), known), part.disjuncts, 0)]
+        while self.stack:
+            if self.deadline.passed:
+                return "time ran out: raise --timeout"
+            outcome = self._step(part, self.stack.pop())
+            if outcome is not None:
+                return outcome
+            if self.observe:
+                self.observe(self.progress())
+        return None
+
+    def _share(self, share: float) -> Deadline:
+        return self.deadline.within(max(LEAST_SHARE, self.deadline.left * share))
+
+    def _step(self, part: Part, task: Task) -> Counterexample | str | None:
+        """Tighten a region and bound what is open on it; what stays open goes back on the stack."""
+        effort = HALVED if task.effort is None else EFFORTS[task.effort]
+        tightening = Tightening(task.region, effort, self.pool, self._share(TIGHTEN))
+        region = tightening.run()
+        self.regions += 1
+        self.unstable = max(self.unstable, region.unstable)
+        if region.known.empty[0]:
+            return None
+        trees = self._trees(part, region, task.open)
+        last = task.effort is None or task.effort + 1 == len(EFFORTS)
+        self._grow(trees, self.deadline if last else self._share(GROW))
+        self.nodes += tightening.nodes + trees.nodes
+        still = tuple(number for number, reached in zip(task.open, trees.reached, strict=True) if not reached)
+        if not still or self.deadline.passed:
+            return "time ran out: raise --timeout" if still else None
+        if found := self._attack(part, trees, task.open):
+            return found
+        return self._next(part, task, region, tightening.votes, trees, still)
+
+    def _grow(self, trees: Trees, deadline: Deadline) -> None:
+        most = BYTES / (5 * trees.reduced.steep.size + 1)
+        while not (trees.done or deadline.passed or len(trees.leaves) > most):
+            trees.grow(WIDTH, STEPS, MOST)
+
+    def _next(
+        self,
+        part: Part,
+        task: Task,
+        region: Region,
+        votes: dict[Place, float],
+        trees: Trees,
+        still: tuple[int, ...],
+    ) -> Counterexample | str | None:
+        """More effort for a box; two halves otherwise; regions where no decision helps."""
+        wanted = _wanted_by_rows(trees)
+        if wanted is None and not votes:
+            return self._finish(part, region, still)
+        if task.effort is not None and task.effort + 1 < len(EFFORTS):
+            self.stack.append(Task(region, still, task.effort + 1))
+            return None
+        place = wanted or max(votes, key=lambda one: votes[one])
+        self.stack += [Task(half, still, None) for half in region.halves(place)]
+        return None
+
+    def _finish(self, part: Part, region: Region, still: tuple[int, ...]) -> Counterexample | str | None:
+        """Cut any function, and inputs, on what is left."""
+        self.finisher = RegionRun(
+            self.judge,
+            self.deadline,
+            threads=self.threads,
+            seed=self.seed,
+            falsify=self.falsify,
+            observe=self.observe,
+            within=(still, region.known),
+        )
+        outcome = self.finisher.run()
+        if outcome is None:
+            self.finisher = None
+        return outcome
+
+    def _trees(self, part: Part, region: Region, open_: tuple[int, ...]) -> Trees:
+        """A tree for each row of the open disjuncts; a disjunct is out of reach when one of its rows is above 0."""
+        last = len(self.graph.nodes) - 1
+        rows, bias, goal = [np.zeros((0, self.graph.outputs))], [np.zeros(0)], [np.zeros(0, np.intp)]
+        for k, number in enumerate(open_):
+            polytope = self.judge.prop.disjuncts[number].outputs
+            rows.append(polytope.matrix)
+            bias.append(-charged(polytope, region.known.largest(last)[0]))
+            goal.append(np.full(len(polytope), k))
+        relaxed = region.relaxed(last)
+        wanted = Wanted(np.concatenate(rows), np.concatenate(bias), np.concatenate(goal), len(open_))
+        return Trees(relaxed, wanted, relaxed.phase, self.pool, self.deadline, steps=STEPS_ROWS)
+
+    def _attack(self, part: Part, trees: Trees, open_: tuple[int, ...]) -> Counterexample | None:
+        """Descend from the corners of the box where the latest bounds are attained."""
+        if not self.falsify:
+            return None
+        owner = np.asarray(open_)[trees.wanted.goal[trees.latest.row]]
+        for number in dict.fromkeys(owner.tolist()):
+            own = np.flatnonzero(owner == number)
+            worst = own[np.argsort(trees.latest.bound[own], kind="stable")[:CORNERS]]
+            points: Array = np.where(trees.corner[worst], part.box.upper, part.box.lower)
+            disjunct = self.judge.prop.disjuncts[number]
+            if found := attack(self.judge, disjunct, part.box, points, self.deadline):
+                return found
+        return None
+
+
+def _wanted_by_rows(trees: Trees) -> Place | None:
+    """The ReLU at which the worst open leaf would be split next."""
+    chosen = trees.leaves.neuron[np.argsort(trees.leaves.bound, kind="stable")]
+    chosen = chosen[chosen >= 0]
+    return trees.reduced.place(int(chosen[0])) if len(chosen) else None
