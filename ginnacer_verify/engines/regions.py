@@ -20,6 +20,7 @@ from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.parts import parts
 from ginnacer_verify.engines.progress import Observer, Progress
 from ginnacer_verify.graph.graph import Apply, Graph
+from ginnacer_verify.properties.property import Polytope
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 from ginnacer_verify.rounding import up
@@ -50,7 +51,9 @@ class Region:
 
 
 class RegionRun:
-    """One property on one graph. Call `run`; `progress` can be asked at any time. The threads are those of BLAS."""
+    """One property on one graph. Call `run`; `progress` can be asked at any time. The threads are those of BLAS.
+
+    `within` are the disjuncts that are still open, if not all are, and what is known on their common box."""
 
     remaining = None
     """What a finisher could start from: regions are cut to the end, so there is no finisher."""
@@ -64,6 +67,7 @@ class RegionRun:
         seed: int = 0,
         falsify: bool = True,
         observe: Observer | None = None,
+        within: tuple[Sequence[int], Known] | None = None,
     ) -> None:
         self.judge, self.graph, self.deadline, self.falsify, self.observe = (
             judge,
@@ -75,7 +79,7 @@ class RegionRun:
         self.random = np.random.default_rng(seed)
         self.disjuncts = judge.prop.disjuncts
         self.open: list[Region] = []
-        self.roots: dict[int, Known] = {}
+        self.roots: dict[int, Known] = {} if within is None else dict.fromkeys(within[0], within[1])
         self.regions = self.unstable = 0
         self.reasons: list[str] = []
         self.given_up: set[int] = set()
@@ -83,8 +87,10 @@ class RegionRun:
     def run(self) -> Counterexample | str | None:
         """A counterexample, or why there is no verdict, or None: all is proved."""
         for part in parts(self.judge.prop):
-            box = part.box
-            self.open += [Region(number, box.lower, box.upper) for number in reversed(part.disjuncts)]
+            box, wanted = part.box, self.roots or part.disjuncts
+            self.open += [
+                Region(number, box.lower, box.upper) for number in reversed(part.disjuncts) if number in wanted
+            ]
         self.open.reverse()
         while self.open:
             if self.deadline.passed:
@@ -161,17 +167,12 @@ class RegionRun:
 
     def _charged(self, batch: Sequence[Region], offset: Array, known: Known) -> Array:
         """Offsets raised by what the exact coefficients of rows, which float64 cannot hold, may differ by."""
-        largest = known.largest(len(self.graph.nodes) - 1)
-        charged = offset
+        largest = np.broadcast_to(known.largest(len(self.graph.nodes) - 1), (len(batch), self.graph.outputs))
+        raised = offset.copy()
         for i, region in enumerate(batch):
             polytope = self.disjuncts[region.disjunct].outputs
-            if polytope.exact and (slop := polytope.slop).any():
-                charged = offset.copy() if charged is offset else charged
-                with np.errstate(over="ignore", invalid="ignore"):
-                    error = slop @ np.broadcast_to(largest, (len(batch), self.graph.outputs))[i]
-                    error = up(error, 2 + self.graph.outputs)
-                    charged[i, : len(polytope)] = up(charged[i, : len(polytope)] + error)
-        return np.where(np.isnan(charged), np.inf, charged)
+            raised[i, : len(polytope)] = charged(polytope, largest[i])
+        return raised
 
     def _known(self, batch: Sequence[Region]) -> tuple[Known, dict[int, Cuts]]:
         """Bounds of regions of one disjunct: those of its whole box, with the cuts, carried forwards as intervals."""
@@ -313,6 +314,15 @@ class RegionRun:
             if gap[j] > best:
                 best, place = float(gap[j]), (node.sources[int(which[0, j])], j, float(at[0, j]))
         return place
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def charged(polytope: Polytope, largest: Array) -> Array:
+    """Its offsets, raised by what exact coefficients of rows, which float64 cannot hold, may differ by on such values."""
+    if not polytope.exact or not (slop := polytope.slop).any():
+        return polytope.offset
+    raised = up(polytope.offset + up(slop @ largest, 2 + len(largest)))
+    return np.where(np.isnan(raised), np.inf, raised)
 
 
 def _row(chosen: Multipliers, i: int) -> Multipliers:

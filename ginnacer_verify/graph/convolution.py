@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from ginnacer_verify import native
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.linear import Indices, LinearMap, _single
+from ginnacer_verify.native import Record
 
 Shape = tuple[int, ...]
 Place = tuple[Any, ...]
@@ -97,8 +99,39 @@ class Convolution(LinearMap):
         size = max(1, CHUNK // max(1, each))
         return (slice(first, first + size) for first in range(0, batch, size))
 
+    @cached_property
+    def _windows(self) -> Record | None:
+        """What the compiled kernels take; None where there are none, or for other than two dimensions."""
+        geometry = self.geometry
+        if len(geometry.kernel) != 2 or not native.available():
+            return None
+        pairs = {
+            ("height", "width"): geometry.extent,
+            ("rows", "columns"): geometry.count,
+            ("high", "wide"): geometry.kernel,
+            ("stride_down", "stride_across"): geometry.stride,
+            ("dilation_down", "dilation_across"): geometry.dilation,
+            ("above", "left"): geometry.before,
+        }
+        numbers = {name: size for names, sizes in pairs.items() for name, size in zip(names, sizes, strict=True)}
+        channels = {"groups": self.groups, "inputs": self.in_channels, "outputs": self.out_channels}
+        return native.Windows(**channels, **numbers)
+
+    def _compiled(self, way: str, values: Array, out: Array) -> bool:
+        """Whether a compiled kernel did it."""
+        kind = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}.get(out.dtype)
+        if self._windows is None or kind is None:
+            return False
+        space = np.empty(native.call("windows_room", self._windows), dtype=out.dtype)
+        places = np.empty(native.call("windows_places", self._windows), dtype=np.int64)
+        weight, given = self.weight.astype(out.dtype, copy=False), np.ascontiguousarray(values, dtype=out.dtype)
+        native.call(f"{way}_{kind}", self._windows, len(out), weight, given, out, space, places)
+        return True
+
     def apply(self, x: Array) -> Array:
         y = np.empty((len(x), self.outputs), dtype=np.result_type(x, self.weight))
+        if self._compiled("push", x, y):
+            return y
         for chunk in self._chunks(len(x)):
             y[chunk] = self._forward(x[chunk])
         return y
@@ -126,6 +159,8 @@ class Convolution(LinearMap):
 
     def pull_back(self, rows: Array) -> Array:
         x = np.empty((len(rows), self.inputs), dtype=np.result_type(rows, self.weight))
+        if self._compiled("pull", rows, x):
+            return x
         for chunk in self._chunks(len(rows)):
             x[chunk] = self._backward(rows[chunk])
         return x

@@ -128,7 +128,14 @@ Table = Record.of(
     byte* alive
     """,
 )
-RECORDS = (Net, Batch, Layers, Climb, Rows, Packing, Table)
+Windows = Record.of(
+    "Windows",
+    """
+    long groups, inputs, outputs, height, width, rows, columns, high, wide
+    long stride_down, stride_across, dilation_down, dilation_across, above, left
+    """,
+)
+RECORDS = (Net, Batch, Layers, Climb, Rows, Packing, Table, Windows)
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "choose": (LONG, [LONG]),
     "boxes_room": (LONG, [LONG] * 4),
@@ -143,6 +150,12 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "gains": (None, [ADDRESS] * 6),
     "move": (None, [ADDRESS, ADDRESS, LONG, ADDRESS, ADDRESS, ADDRESS]),
     "merge": (None, [ADDRESS, LONG]),
+    "windows_room": (LONG, [ADDRESS]),
+    "windows_places": (LONG, [ADDRESS]),
+    "push_float": (None, [ADDRESS, LONG, *[ADDRESS] * 5]),
+    "pull_float": (None, [ADDRESS, LONG, *[ADDRESS] * 5]),
+    "push_double": (None, [ADDRESS, LONG, *[ADDRESS] * 5]),
+    "pull_double": (None, [ADDRESS, LONG, *[ADDRESS] * 5]),
 }
 """What the extension exports, each behind `ginnacer_`: its result and its arguments."""
 

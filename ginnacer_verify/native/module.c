@@ -34,7 +34,7 @@ EXPORT int64_t ginnacer_choose(int64_t most) {
 
 /* The size of each record, in the order of the header; 0 behind the last. */
 EXPORT const int64_t ginnacer_sizes[] = {sizeof(Net),  sizeof(Boxes),   sizeof(Reduced), sizeof(Climb),
-                                         sizeof(Rows), sizeof(Packing), sizeof(Table),   0};
+                                         sizeof(Rows), sizeof(Packing), sizeof(Table),   sizeof(Windows), 0};
 
 /* How many doubles `ginnacer_bound_boxes` needs. */
 EXPORT int64_t ginnacer_boxes_room(int64_t inputs, int64_t relus, int64_t widest, int64_t rows) {
@@ -57,6 +57,43 @@ EXPORT int64_t ginnacer_climb_room(int64_t inputs, int64_t neurons, int64_t wide
 }
 
 EXPORT void ginnacer_climb(const Reduced *net, const Climb *task, float *space) { chosen->climb(net, task, space); }
+
+/* How many elements of its own kind a convolution needs, */
+EXPORT int64_t ginnacer_windows_room(const Windows *w) {
+    const int64_t cells = w->high * w->wide, pieces = w->stride_down * w->stride_across;
+    const int64_t high = w->above + w->height + w->rows + w->high * w->dilation_down;
+    const int64_t wide = w->left + w->width + w->columns + w->wide * w->dilation_across;
+    return (w->inputs * pieces + w->outputs * pieces + w->inputs) * (high / w->stride_down + 2) *
+               (wide / w->stride_across + 2) +
+           w->groups * w->inputs * w->outputs * cells;
+}
+
+/* and how many addresses and counts. */
+EXPORT int64_t ginnacer_windows_places(const Windows *w) {
+    return (w->inputs + w->outputs) * w->high * w->wide + w->stride_down * w->stride_across;
+}
+
+EXPORT void ginnacer_push_float(const Windows *windows, int64_t batch, const float *kernel, const float *x, float *y,
+                                float *space, void *places) {
+    chosen->push_float(windows, batch, kernel, x, y, space, (const float **)places);
+}
+
+EXPORT void ginnacer_pull_float(const Windows *windows, int64_t batch, const float *kernel, const float *y, float *x,
+                                float *space, void *places) {
+    const int64_t runs = windows->outputs * windows->high * windows->wide;
+    chosen->pull_float(windows, batch, kernel, y, x, space, (const float **)places, (int64_t *)places + runs);
+}
+
+EXPORT void ginnacer_push_double(const Windows *windows, int64_t batch, const double *kernel, const double *x,
+                                 double *y, double *space, void *places) {
+    chosen->push_double(windows, batch, kernel, x, y, space, (const double **)places);
+}
+
+EXPORT void ginnacer_pull_double(const Windows *windows, int64_t batch, const double *kernel, const double *y,
+                                 double *x, double *space, void *places) {
+    const int64_t runs = windows->outputs * windows->high * windows->wide;
+    chosen->pull_double(windows, batch, kernel, y, x, space, (const double **)places, (int64_t *)places + runs);
+}
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kernels", "Called through ctypes.", -1, NULL};
 

@@ -83,11 +83,26 @@ typedef struct {
     int8_t *alive;
 } Table;
 
+/* Where the windows of a convolution lie on images of `height` times `width`: `rows` times `columns` of them, each of
+   `high` times `wide` cells; the channels are those of one group. */
+typedef struct {
+    int64_t groups, inputs, outputs, height, width, rows, columns, high, wide;
+    int64_t stride_down, stride_across, dilation_down, dilation_across, above, left;
+} Windows;
+
 /* What is compiled once per kind of processor. */
 typedef struct {
     void (*bound_boxes)(const Net *, const Boxes *, int64_t first, int64_t last, double *space);
     double (*worst_row)(const Net *, int64_t owner, const double *x, double *space);
     void (*climb)(const Reduced *, const Climb *, float *space);
+    void (*push_float)(const Windows *, int64_t batch, const float *kernel, const float *x, float *y, float *space,
+                       const float **runs);
+    void (*pull_float)(const Windows *, int64_t batch, const float *kernel, const float *y, float *x, float *space,
+                       const float **runs, int64_t *count);
+    void (*push_double)(const Windows *, int64_t batch, const double *kernel, const double *x, double *y,
+                        double *space, const double **runs);
+    void (*pull_double)(const Windows *, int64_t batch, const double *kernel, const double *y, double *x,
+                        double *space, const double **runs, int64_t *count);
 } Kernels;
 
 extern const Kernels ginnacer_baseline, ginnacer_v3, ginnacer_v4;

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import intervals
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.graphs.relaxed import Place, Singles
 from ginnacer_verify.engines.graphs.tighten import Effort, Region, Tightening
 from ginnacer_verify.engines.parts import Part, parts
@@ -94,7 +94,7 @@ class GraphRun:
         self.stack = [Task(Region(Singles(self.graph), known), part.disjuncts, 0)]
         while self.stack:
             if self.deadline.passed:
-                return "time ran out: raise --timeout"
+                return REACHED
             outcome = self._step(part, self.stack.pop())
             if outcome is not None:
                 return outcome
@@ -120,7 +120,7 @@ class GraphRun:
         self.nodes += tightening.nodes + trees.nodes
         still = tuple(number for number, reached in zip(task.open, trees.reached, strict=True) if not reached)
         if not still or self.deadline.passed:
-            return "time ran out: raise --timeout" if still else None
+            return REACHED if still else None
         if found := self._attack(part, trees, task.open):
             return found
         return self._next(part, task, region, tightening.votes, trees, still)
