@@ -195,7 +195,16 @@ def verify(
     if tell and not seen:  # decided before the engine's first step
         numbers, still = verdict.statistics, len(prop.disjuncts) if isinstance(verdict, Undecided) else 0
         tell(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
-    return replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+    verdict = replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+    return _with_share(verdict) if isinstance(verdict, Undecided) else verdict
+
+
+def _with_share(verdict: Undecided) -> Undecided:
+    """What ran out of time, with how much of it was proved until then."""
+    numbers = verdict.statistics
+    if not verdict.timeout or numbers.parts < 2:
+        return verdict
+    return replace(verdict, reason=f"{verdict.reason}; {numbers.proved} of {numbers.parts} parts proved")
 
 
 def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: int, threads: int | None) -> None:
@@ -254,6 +263,8 @@ def _native(
         boxes=progress.boxes,
         total=network.relus,
         unstable=progress.unstable,
+        parts=len(judge.prop.disjuncts),
+        proved=len(judge.prop.disjuncts) - (0 if outcome is None else progress.open_disjuncts),
     )
     match outcome:
         case None:
