@@ -4,13 +4,19 @@ import numpy as np
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.graph.convolution import Convolution, Geometry
-from ginnacer_verify.graph.function import Relu
+from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.graph import Builder, Graph, Tensor
 from ginnacer_verify.graph.linear import Dense, LinearMap, Select
+from ginnacer_verify.graph.piecewise import LeakyRelu, Maximum
+from ginnacer_verify.graph.product import Product
+from ginnacer_verify.graph.smooth import Sigmoid, Tanh
+
+SMOOTH: tuple[Function, ...] = (Sigmoid(), Tanh(), LeakyRelu(), Relu())
 
 
-def random_graph(seed: int, scale: float = 1.0) -> Graph:
-    """Up to four inputs; one to three blocks of a map, a function and perhaps a skip; one or two outputs."""
+def random_graph(seed: int, scale: float = 1.0, *, smooth: bool = False) -> Graph:
+    """Up to four inputs; one to three blocks of a map, a function and perhaps a skip; one or two outputs. If `smooth`,
+    functions are not only ReLUs, and the largest of two values and products of two may follow."""
     random = np.random.default_rng(seed)
     builder = Builder()
     inputs = 4 if seed % 3 == 0 else int(random.integers(1, 5))
@@ -22,7 +28,11 @@ def random_graph(seed: int, scale: float = 1.0) -> Graph:
             weight = scale * random.normal(size=(1, 2, 1, 2, 2))
             one = Convolution(weight, Geometry((2, 2), (2, 2), (1, 1), (1, 1), (1, 0), (2, 1)))
         value = builder.affine((value, one), bias=scale * random.normal(size=one.outputs))
-        value = builder.apply(Relu(), value)
+        value = builder.apply(SMOOTH[int(random.integers(4))] if smooth else Relu(), value)
+        if smooth and random.random() < 0.5:
+            size_here = builder.size(value)
+            other = builder.affine((value, Dense(random.normal(size=(size_here, size_here)))), bias=random.normal())
+            value = builder.apply(Product() if random.random() < 0.5 else Maximum(2), value, other)
         if random.random() < 0.5:
             back = Dense(random.normal(size=(builder.size(value), size)))
             value = builder.affine((value, Select.identity(builder.size(value))), (before, back))

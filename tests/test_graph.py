@@ -129,3 +129,25 @@ def test_sizes_must_fit() -> None:
     builder.affine((x, Dense(np.ones((1, 3)))))
     with pytest.raises(NetworkError, match="sizes"):
         builder.graph(1, [Tensor("x", (2,))], [Tensor("y", (1,))])
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_compiled_convolutions_are_those_of_numpy(seed: int, kind: type) -> None:
+    """Any groups, strides, dilations and paddings, in both precisions; without the kernels numpy does it."""
+    random = np.random.default_rng(seed)
+    one = random_convolution(random)
+    if seed % 2:  # enough channels and windows for every size of block
+        weight = random.normal(size=(1, int(random.integers(5, 20)), int(random.integers(5, 20)), 3, 3))
+        stride, before = (tuple(int(v) for v in random.integers(1, 3, 2)) for _ in range(2))
+        count = tuple((size + 2 * b - 3) // s + 1 for size, b, s in zip((9, 12), before, stride, strict=True))
+        one = Convolution(weight, Geometry((9, 12), (3, 3), stride, (1, 1), before, count))
+    plain = one if kind is np.float64 else one.single()
+    other = one if kind is np.float64 else one.single()
+    other = Convolution(other.weight.reshape(*other.weight.shape[:3], *one.geometry.kernel), one.geometry)
+    other.__dict__["_windows"] = None
+    x, rows = (random.normal(size=(3, size)).astype(kind) for size in (one.inputs, one.outputs))
+    tolerance = 1e-4 if kind is np.float32 else 1e-12
+    for ours, theirs in ((plain.apply(x), other.apply(x)), (plain.pull_back(rows), other.pull_back(rows))):
+        assert ours.dtype == theirs.dtype == kind
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * (1 + np.abs(theirs).max()))

@@ -74,15 +74,19 @@ def test_graphs_with_skips_and_convolutions(block: int, few: int, monkeypatch: p
 
 def _decide_graph(graph: Graph, prop: Property, timeout: float) -> str:
     """Without a model to replay on: only whether all is proved."""
-    judge = cast(Judge, _Nobody(graph, prop))
+    judge = Nobody.of(graph, prop)
     return "unsat" if RegionRun(judge, Deadline.after(timeout), falsify=False).run() is None else "open"
 
 
-class _Nobody:
+class Nobody:
     """A judge that confirms nothing."""
 
     def __init__(self, graph: Graph, prop: Property) -> None:
         self.graph, self.prop, self.dtype = graph, prop, np.dtype("float32")
+
+    @classmethod
+    def of(cls, graph: Graph, prop: Property) -> Judge:
+        return cast(Judge, cls(graph, prop))
 
     def __call__(self, x: object) -> None:
         return None

@@ -318,7 +318,7 @@ class RegionRun:
 
 @np.errstate(over="ignore", invalid="ignore")
 def charged(polytope: Polytope, largest: Array) -> Array:
-    """Its offsets, raised by what exact coefficients of rows, which float64 cannot hold, may differ by on such values."""
+    """Its offsets, raised by what exact coefficients that float64 cannot hold may differ by on such values."""
     if not polytope.exact or not (slop := polytope.slop).any():
         return polytope.offset
     raised = up(polytope.offset + up(slop @ largest, 2 + len(largest)))

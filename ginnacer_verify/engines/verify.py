@@ -2,8 +2,9 @@
 
 Rules, the first that fits: linear input constraints go to the abstraction-refinement loop; few varying inputs to the
 native engine that halves boxes; few ReLUs to the loop with all of them kept, which is one exact program; networks whose
-matrices fit into memory to the native engine that decides phases, with the loop as the finisher; the rest, every graph
-that is no chain, and everything where the native engines were not built, to branch and bound on the graph.
+matrices fit into memory to the native engine that decides phases, with the loop as the finisher; graphs that are no
+chains, or that are better left as they are, to the same on graphs, or, with few varying inputs, to branch and bound on
+regions of the graph; so does everything where the native engines were not built.
 The rule that fired is part of the verdict's statistics.
 """
 
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ginnacer_verify import native
+from ginnacer_verify.bounds.substitution import cost_of
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
@@ -33,6 +35,7 @@ from ginnacer_verify.replay.judge import Counterexample, Judge
 
 if TYPE_CHECKING:
     from ginnacer_verify.engines.boxes.run import NativeRun
+    from ginnacer_verify.engines.graphs.run import GraphRun
     from ginnacer_verify.engines.phases.run import PhaseRun
     from ginnacer_verify.engines.regions import RegionRun
 
@@ -56,6 +59,8 @@ MANY_WEIGHTS = 10_000_000
 
 MANY_MAPPED = 40_000_000
 """Graphs whose maps, multiplied out, would have more entries than this are not looked at as chains."""
+MANY_TIMES = 3
+"""So many times as many entries as multiplications are not worth being multiplied out."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +78,10 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         raise InputError(f"{engine!r} is none of {', '.join(ENGINES)}")
     varying = max((len(disjunct.box.varying) for disjunct in prop.disjuncts), default=0)
     if isinstance(network, Graph):
-        if engine not in {"auto", "regions"}:
-            raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine regions")
-        return Choice("regions", f"a graph, {varying} varying inputs")
+        if engine not in {"auto", "phases", "regions"}:
+            raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine phases or regions")
+        many = engine == "auto" and varying > FEW_INPUTS
+        return Choice("phases" if many or engine == "phases" else "regions", f"a graph, {varying} varying inputs")
     weights = sum(layer.inputs * layer.outputs for layer in network.layers)
     if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
         if engine not in {"auto", "cegar"}:
@@ -98,14 +104,18 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
     return Choice("regions", f"{weights} weights, more than {MANY_WEIGHTS}")
 
 
-def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network | Graph:
-    """A chain where an engine for chains was asked for, or where the graph is one of moderate size, or nearly so."""
+def _form(network: Network | Graph, prop: Property, engine: str, deadline: Deadline) -> Network | Graph:
+    """A chain where an engine for chains was asked for, or where the graph is one of moderate size, or nearly so.
+
+    With many varying inputs convolutions stay what they are where their matrices would be much larger."""
     if isinstance(network, Network) or engine == "regions":
         return network
-    if engine != "auto":
+    if engine not in {"auto", "phases"}:
         return as_chain(network, deadline)
-    affine = (node for node in network.nodes if isinstance(node, Affine))
-    if sum(float(one.inputs) * one.outputs for node in affine for one in node.maps) > MANY_MAPPED:
+    maps = [one for node in network.nodes if isinstance(node, Affine) for one in node.maps]
+    entries = sum(float(one.inputs) * one.outputs for one in maps)
+    many = any(len(disjunct.box.varying) > FEW_INPUTS for disjunct in prop.disjuncts)
+    if entries > MANY_MAPPED or (many and entries > MANY_TIMES * sum(map(cost_of, maps))):
         return network
     try:
         chain = as_chain(network, deadline)
@@ -147,7 +157,7 @@ def verify(
     if arithmetic != "real":
         network, prop = network.executed(), prop.as_seen_in(network.dtype)
     try:
-        given, network = network, _form(network, engine, deadline)
+        given, network = network, _form(network, prop, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     choice = choose(network, prop, engine)
@@ -186,7 +196,8 @@ def verify(
                 "layers that were multiplied out are not what is executed: give the network as it was read"
             )
         verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell)
-        if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
+        chain = isinstance(network, Network)
+        if chain and isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
             finished = loop(remaining, restarts=0)
             numbers = replace(
                 finished.statistics, seconds=deadline.spent, engine=f"phases, {finished.statistics.engine}"
@@ -255,7 +266,7 @@ def _native(
         share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
         if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
             return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
-    run = _run_of(engine)(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
+    run = _run_of(engine, judge)(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
     outcome, progress = run.run(), run.progress()
     statistics = Statistics(
         seconds=deadline.spent,
@@ -277,13 +288,17 @@ def _native(
     raise TypeError(f"the native engine answered {outcome!r}")
 
 
-def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun] | type[RegionRun]":
+def _run_of(engine: str, judge: Judge) -> "type[NativeRun] | type[PhaseRun] | type[GraphRun] | type[RegionRun]":
     """Imported late: not needed for what an attack decides."""
     match engine:
         case "boxes":
             from ginnacer_verify.engines.boxes.run import NativeRun
 
             return NativeRun
+        case "phases" if isinstance(judge.given, Graph):
+            from ginnacer_verify.engines.graphs.run import GraphRun
+
+            return GraphRun
         case "phases":
             from ginnacer_verify.engines.phases.run import PhaseRun
 

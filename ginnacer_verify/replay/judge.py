@@ -103,14 +103,14 @@ class Judge:
     def __init__(self, network: Network | Graph, prop: Property) -> None:
         check_fit(network, prop)
         self.prop, self.graph, self.dtype = prop, graph_of(network), network.dtype
-        self._given = network
+        self.given = network
         self._runtime = Runtime(self.graph.model or network_model(self.network))
         self._lacking: dict[tuple[Box, Box], bool] = {}
 
     @cached_property
     def network(self) -> Network:
         """The network as a chain of affine layers and ReLUs, for those who need one."""
-        return as_chain(self._given)
+        return as_chain(self.given)
 
     @property
     def no_number(self) -> str:

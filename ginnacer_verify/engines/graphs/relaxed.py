@@ -6,6 +6,7 @@ float32, many rows at a time, and used in float64 by the one rigorous back-subst
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,6 @@ from ginnacer_verify.engines.phases.ascent import (
     Single,
 )
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
-from ginnacer_verify.graph.linear import LinearMap
 
 Place = tuple[int, int]
 """An element of a function: the number of its node, and its own there."""
@@ -40,9 +40,9 @@ class Singles:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._kept: dict[int, tuple[tuple[LinearMap, ...], Single]] = {}
+        self._kept: dict[int, tuple[tuple[Any, ...], Single]] = {}
 
-    def __call__(self, number: int) -> tuple[tuple[LinearMap, ...], Single]:
+    def __call__(self, number: int) -> tuple[tuple[Any, ...], Single]:
         if number not in self._kept:
             node = self.graph.nodes[number]
             assert isinstance(node, Affine)
@@ -107,8 +107,9 @@ class Relaxed:
     def ascend(
         self, weight: Single, bias: Single, phase: Phases, start: Single, steps: int, enough: float = 0.0
     ) -> Climbed:
-        """Bounds of `weight @ value + bias`, row by row, with their multipliers improved `steps` times; rows whose bound
-        is more than `enough` are left alone."""
+        """Bounds of `weight @ value + bias`, row by row, with their multipliers improved `steps` times.
+
+        Rows with a bound above `enough` are left alone."""
         rows = len(bias)
         found = Climbed(
             np.full(rows, -np.inf, np.float32),
@@ -148,7 +149,8 @@ class Relaxed:
             if not still.any():
                 break
             if np.count_nonzero(still) < 0.8 * len(still):
-                here, weight, bias, phase, floor = (x[still] for x in (here, weight, bias, phase, floor))
+                here, phase = here[still], phase[still]
+                weight, bias, floor = weight[still], bias[still], floor[still]
                 m, mean, square = m[still], mean[still], square[still]
         return found
 
@@ -177,9 +179,7 @@ class Relaxed:
                 held[source] = held[source] + part if source in held else part
         return used, plane, value
 
-    def _through(
-        self, number: int, a: Single, phase: Phases, m: Single, used: Single, value: Single
-    ) -> list[Single]:
+    def _through(self, number: int, a: Single, phase: Phases, m: Single, used: Single, value: Single) -> list[Single]:
         """Coefficients of a function's arguments instead of its values; adds to the constants what the lines do."""
         bent = self.bent[number]
         parts = [a * slope for slope in bent.slope]
@@ -264,9 +264,7 @@ class Relaxed:
             gain[:, mine] = np.where(own == UNDECIDED, saved, 0)
             if own.any():
                 line = np.where(own == 0, line, np.where(own == ACTIVE, y[0], 0))
-                gradient[:, mine] = np.where(
-                    own == 0, gradient[:, mine], np.where(own == ACTIVE, -y[0], y[0])
-                )
+                gradient[:, mine] = np.where(own == 0, gradient[:, mine], np.where(own == ACTIVE, -y[0], y[0]))
         out[:, bent.index] = line
         return np.asarray(out)
 
@@ -303,8 +301,10 @@ class Relaxed:
             multiplier = np.zeros((rows, 1, size))
             multiplier[:, 0, bent.index] = own * np.maximum(multipliers[:, self.low[number]].astype(np.float64), 0.0)
             force.setdefault(source, []).append((multiplier, np.zeros((1, size))))
-        box = (np.broadcast_to(end, (rows, self.inputs)) for end in (self.known.box_lower, self.known.box_upper))
-        return Known(*box, lower, upper, self.known.sizes), Choices(low, high, force)
+        first, last = (
+            np.broadcast_to(end, (rows, self.inputs)) for end in (self.known.box_lower, self.known.box_upper)
+        )
+        return Known(first, last, lower, upper, self.known.sizes), Choices(low, high, force)
 
 
 def _before(graph: Graph, start: int) -> list[int]:
@@ -336,4 +336,3 @@ def _moved(
     change = np.where(decided, change * np.maximum(np.abs(used), floor), change)
     moved = np.maximum(m + change, 0)
     return np.asarray(np.where(decided, moved, np.minimum(moved, 1)))
-

@@ -1,4 +1,4 @@
-"""A property on any graph with many varying inputs: tighten node by node, grow trees for its rows, halve what stays open.
+"""A property on any graph with many varying inputs: tighten node by node, bound its rows, halve what stays open.
 
 As `phases/run.py` does for chains. What no decision about ReLUs can settle goes to branch and bound on regions, which
 cuts any function, with all bounds found so far."""

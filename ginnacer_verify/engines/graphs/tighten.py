@@ -11,7 +11,7 @@ from ginnacer_verify.bounds.intervals import Known, step
 from ginnacer_verify.bounds.substitution import cost_of, entering, loose_of
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.graphs.relaxed import Place, Relaxed, Singles
-from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE
+from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE, UNDECIDED
 from ginnacer_verify.engines.phases.trees import Indices, Trees, Wanted, chunks
 from ginnacer_verify.graph.function import Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Graph
@@ -123,8 +123,8 @@ class Tightening:
             if self.deadline.passed:
                 return np.full((2, len(chosen)), -np.inf)
             weight = _units(chosen, size)
-            phase, start = (np.tile(values, (len(weight), 1)) for values in (relaxed.phase, relaxed.steep))
-            start = np.where(phase == 0, start, np.float32(0))
+            phase = np.tile(relaxed.phase, (len(weight), 1))
+            start = np.where(phase == UNDECIDED, relaxed.steep, np.float32(0))
             none = np.zeros(len(weight))
             single = weight.astype(np.float32)
             found = relaxed.ascend(single, none.astype(np.float32), phase, start, self.effort.steps, enough)

@@ -173,7 +173,9 @@ class Trees:
             )
 
         few = len(leaves) <= FEW  # then threads would only wait for each other
-        return np.concatenate([np.zeros(0), *(map if few else self._pool.map)(work, chunks(len(leaves), self.reduced.at_once))])
+        return np.concatenate(
+            [np.zeros(0), *(map if few else self._pool.map)(work, chunks(len(leaves), self.reduced.at_once))]
+        )
 
     def _bounded(self, row: Indices, phase: Phases, start: Single, steps: int) -> tuple[Leaves, NDArray[np.bool_]]:
         self.nodes += len(row)

@@ -1,0 +1,148 @@
+"""Phases on graphs: guessed multipliers give sound bounds whatever they are, and verdicts are those of enumeration."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from cases import BY_HAND, Case, box_of, one_disjunct, random_case
+from numpy.typing import NDArray
+from random_graphs import random_box, random_graph
+from test_regions import Nobody
+
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.bounds.intervals import intervals
+from ginnacer_verify.bounds.substitution import tightened
+from ginnacer_verify.deadline import FOREVER, Deadline
+from ginnacer_verify.engines.graphs.relaxed import Place, Relaxed, Singles
+from ginnacer_verify.engines.graphs.run import GraphRun
+from ginnacer_verify.engines.graphs.tighten import Effort, Region, Tightening
+from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE
+from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.graph.network import Network
+from ginnacer_verify.properties.property import Property
+from ginnacer_verify.replay.judge import Counterexample, Judge
+
+
+def decide(network: Network | Graph, prop: Property, *, falsify: bool = False, timeout: float = 5.0) -> str:
+    judge = Judge(network, prop)
+    match GraphRun(judge, Deadline.after(timeout), threads=1, falsify=falsify).run():
+        case None:
+            return "unsat"
+        case Counterexample():
+            return "sat"
+        case reason:
+            return reason
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_verdicts_are_those_of_exhaustive_enumeration(block: int) -> None:
+    """30 random tiny networks a block, the falsifier off."""
+    undecided = 0
+    for seed in range(block * 30, block * 30 + 30):
+        case = random_case(seed)
+        word = decide(case.network, case.prop)
+        undecided += word not in {"sat", "unsat"}
+        assert word == case.expected or word not in {"sat", "unsat"}, f"seed {seed}"
+    assert undecided <= 2
+
+
+@pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.name)
+def test_cases_by_hand(case: Case) -> None:
+    if not any(len(disjunct.inputs) for disjunct in case.prop.disjuncts):
+        assert decide(case.network, case.prop, falsify=True) == case.expected
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("block", range(4))
+def test_graphs_of_every_shape(block: int, smooth: bool) -> None:
+    """Thresholds next to what dense sampling finds: nothing that was seen is called unsat, and what lies well below
+    everything seen is proved."""
+    for seed in range(block * 10, block * 10 + 10):
+        random = np.random.default_rng(seed)
+        graph = random_graph(seed, smooth=smooth)
+        lower, upper = random_box(random, graph.inputs)
+        points = lower + random.random((4000, graph.inputs)) * (upper - lower)
+        points[:64] = np.where(random.random((64, graph.inputs)) < 0.5, lower, upper)
+        row = random.normal(size=(1, graph.outputs))
+        least = float((graph.evaluate(points) @ row.T).min())
+        box = box_of(lower, upper)
+        reached = one_disjunct(box, row, [least + 1e-9 * (1 + abs(least))])
+        assert _decide_graph(graph, reached, 0.1) != "unsat", f"seed {seed}"
+        far = one_disjunct(box, row, [least - 0.5 - abs(least)])
+        assert _decide_graph(graph, far, 20.0) == "unsat", f"seed {seed}"
+
+
+def _decide_graph(graph: Graph, prop: Property, timeout: float) -> str:
+    judge = Nobody.of(graph, prop)
+    run = GraphRun(judge, Deadline.after(timeout), threads=1, falsify=False)
+    return "unsat" if run.run() is None else "open"
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("block", range(3))
+def test_bounds_hold_wherever_the_decisions_do(block: int, smooth: bool) -> None:
+    """20 graphs a block; every multiplier is random, then climbed; some ReLUs are decided as they are at a point."""
+    for seed in range(20 * block, 20 * block + 20):
+        random = np.random.default_rng(seed)
+        graph = random_graph(seed, smooth=smooth)
+        lower, upper = random_box(random, graph.inputs)
+        known = tightened(graph, lower[None], upper[None])
+        points = lower + random.random((300, graph.inputs)) * (upper - lower)
+        points[:100] = np.where(random.random((100, graph.inputs)) < 0.5, lower, upper)
+        values = list(graph.through(points))
+        free = Relaxed(Singles(graph), len(graph.nodes) - 1, known, {})
+        decided: dict[Place, int] = {}
+        for number, bent in free.bent.items():
+            for element in bent.index[random.random(len(bent.index)) < 0.4] if bent.decides else ():
+                positive = values[bent.node.sources[0]][0, element] > 0
+                decided[number, int(element)] = ACTIVE if positive else INACTIVE
+        holds = np.ones(len(points), bool)
+        for (number, element), phase in decided.items():
+            holds &= phase * values[graph.nodes[number].sources[0]][:, element] >= 0
+        relaxed = Relaxed(Singles(graph), len(graph.nodes) - 1, known, decided)
+        weight = random.normal(size=(6, graph.outputs))
+        bias = random.normal(size=6)
+        phases = np.tile(relaxed.phase, (6, 1))
+        start = random.random((6, relaxed.neurons)).astype(np.float32)
+        climbed = relaxed.ascend(weight.astype(np.float32), bias.astype(np.float32), phases, start, 8, np.inf)
+        y = values[-1][holds] @ weight.T + bias
+        first = relaxed.rigorous(weight, bias, phases, start)
+        better = relaxed.rigorous(weight, bias, phases, climbed.multipliers)
+        for bound in (first, better):
+            assert (bound <= y + 1e-9 * (1 + np.abs(y))).all(), f"seed {seed}"
+        finite = np.isfinite(first) & ~climbed.flat
+        size = (0.05 if smooth else 1e-3) * (1 + np.abs(first[finite]))  # tangents in between are guessed
+        assert (better[finite] >= first[finite] - size).all(), f"seed {seed}: climbing must not lose"
+        guessed = np.abs(climbed.bound - better)[np.isfinite(better) & np.isfinite(climbed.bound)]
+        assert (guessed <= 0.1 * (1 + np.abs(better).max())).all(), f"seed {seed}: the guess is what is proved"
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("rounds", [0, 4])
+def test_tightened_nodes_hold_every_value(rounds: int, smooth: bool) -> None:
+    """Of the whole box, and of the part where some ReLU of it is decided."""
+    for seed in range(15):
+        random = np.random.default_rng(seed)
+        graph = random_graph(seed, smooth=smooth)
+        lower, upper = random_box(random, graph.inputs)
+        region = Region(Singles(graph), intervals(graph, lower[None], upper[None]))
+        points = lower + random.random((300, graph.inputs)) * (upper - lower)
+        values = list(graph.through(points))
+        with ThreadPoolExecutor(1) as pool:
+            tight = Tightening(region, Effort(4, rounds), pool, FOREVER).run()
+            _contains(tight, values, np.ones(len(points), bool), f"seed {seed}")
+            for number, bent in tight.relaxed(len(graph.nodes) - 1).bent.items():
+                if bent.decides and len(bent.index):
+                    source, element = bent.node.sources[0], int(bent.index[0])
+                    for half, sign in zip(tight.halves((number, element)), (1, -1), strict=True):
+                        inside = sign * values[source][:, element] >= 0
+                        part = Tightening(half, Effort(2, rounds), pool, FOREVER).run()
+                        _contains(part, values, inside, f"seed {seed}, half {sign}")
+                    break
+
+
+def _contains(region: Region, values: list[Array], which: NDArray[np.bool_], of: str) -> None:
+    for number, value in enumerate(values):
+        slack = 1e-9 * (1 + np.abs(value[which]))
+        assert (value[which] >= region.known.lower[number] - slack).all(), of
+        assert (value[which] <= region.known.upper[number] + slack).all(), of
