@@ -11,7 +11,8 @@ PACKAGE = ROOT / "ginnacer_verify"
 ORDER = (
     ("version", "errors", "shown", "deadline"),
     ("arrays",),
-    ("rounding", "box", "native"),
+    ("rounding", "native"),
+    ("box",),
     ("graph",),
     ("loading",),
     ("properties",),
@@ -22,7 +23,7 @@ ORDER = (
     ("emit",),
     ("adapters",),
     ("engines",),
-    ("certificate", "rivals"),
+    ("certificate", "rivals", "robust"),
     ("lab", "bench"),
     ("commands",),
     ("cli",),

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +27,9 @@ from ginnacer_verify.errors import InputError, NativeUnavailable, OutOfTime, Uns
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.graph.graph import Affine, Graph
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.loading.model import Model, as_network, shapes_for
 from ginnacer_verify.properties.property import Property
+from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.query.backend import Backend, backend_class
 from ginnacer_verify.replay.attack import falsify
 from ginnacer_verify.replay.judge import Counterexample, Judge
@@ -70,6 +73,10 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
     if engine not in ENGINES:
         raise InputError(f"{engine!r} is none of {', '.join(ENGINES)}")
     varying = max((len(disjunct.box.varying) for disjunct in prop.disjuncts), default=0)
+    if any(disjunct.ball is not None for disjunct in prop.disjuncts):
+        if engine not in {"auto", "regions"}:
+            raise InputError(f"the engine {engine} takes boxes only, not balls: use --engine regions")
+        return Choice("regions", "inputs in a ball")
     if isinstance(network, Graph):
         if engine not in {"auto", "regions"}:
             raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine regions")
@@ -111,8 +118,8 @@ def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network 
 
 
 def verify(
-    network: Network | Graph,
-    prop: Property,
+    model: Model,
+    prop: "Property | str | Path | bytes",
     *,
     timeout: float = 60.0,
     engine: str = "auto",
@@ -127,6 +134,7 @@ def verify(
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
+    The model is a network, a file, an ONNX model or its bytes, or a torch module; the property is one, or a file.
     `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
     the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
     often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine`
@@ -137,7 +145,8 @@ def verify(
     _check_names(backend, initial, refine)
     deadline = Deadline.after(timeout)
     try:
-        network = _form(network, engine, deadline)
+        prop = prop if isinstance(prop, Property) else read_vnnlib(prop, deadline=deadline)
+        network = _form(as_network(model, shapes_for(prop.x.shape), deadline), engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     choice = choose(network, prop, engine)
