@@ -149,7 +149,7 @@ def test_slacks_and_shared_weights_cover_the_rounding(seed: int) -> None:
     shared = relational.shared(range(len(relus)), relational.trace(box.middle))
     for x in box.sample(random, 20):
         y = exact(network.layers[1], [max(v, Fraction(0)) for v in exact(network.layers[0], list(map(Fraction, x)))])
-        z = [*map(Fraction, x), *(max(y[neuron], Fraction(0)) for neuron in relus.neuron)]
+        z = [*map(Fraction, x), *(max(y[neuron], Fraction(0)) for (neuron,) in relus.neurons)]
         folded = exact(Layer(relus.weight, relus.bias), z)
         for value, neuron, slack in zip(folded, relus.neuron, relus.slack, strict=True):
             assert abs(value - y[neuron]) <= Fraction(float(slack))

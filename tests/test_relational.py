@@ -33,7 +33,7 @@ def drawn(seed: int) -> Relational:
 def solution_at(relational: Relational, x: Array) -> Array:
     """The z of a concrete run."""
     relus, trace = relational.base.relus, relational.trace(x)
-    after = [trace[layer + 1][neuron] for layer, neuron in zip(relus.layer, relus.neuron, strict=True)]
+    after = [trace[layer + 1][neuron] for layer, (neuron,) in zip(relus.layer, relus.neurons, strict=True)]
     return np.concatenate([x[relational.base.varying], after])
 
 
