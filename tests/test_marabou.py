@@ -21,7 +21,7 @@ from ginnacer_verify.emit.chain import chain
 from ginnacer_verify.emit.marabou import NUDGE, FunctionalForm, functional_form, live_query, outwards, save_ipq
 from ginnacer_verify.emit.scaling import SIZE, scaled
 from ginnacer_verify.engines.parts import Bounded, Part
-from ginnacer_verify.engines.refinement.refine import exact, ginnacer
+from ginnacer_verify.engines.refinement.relational import exact, ginnacer
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.query.query import Query, Sat, Unknown, Unsat
 
@@ -165,7 +165,7 @@ def test_killing_the_child_is_unknown_and_the_next_query_works() -> None:
         ("import sys, struct; sys.stdin.buffer.read(8); w = sys.stdout.buffer; b = b'{\"word\": \"UNSAT\"}'; "
          "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "'UNSAT'"),
         ("import sys, struct; sys.stdin.buffer.read(8); w = sys.stdout.buffer; b = b'{\"word\": \"sat\", \"z\": [1]}'; "
-         "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "that is none"),
+         "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "violates its own query"),
         ("import sys, struct; sys.stdin.buffer.read(8); w = sys.stdout.buffer; b = b'[]'; "
          "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "without an answer"),
     ],

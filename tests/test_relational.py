@@ -11,7 +11,7 @@ from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.engines.parts import Bounded, Part
-from ginnacer_verify.engines.refinement.refine import exact, ginnacer, valid_subsets
+from ginnacer_verify.engines.refinement.relational import exact, ginnacer, valid_subsets
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.query.query import Query, Sat, Shared, Unsat

@@ -30,7 +30,7 @@ def base_of(expressions: Expressions, box: Box, bounds: Bounds, *, inputs: Polyt
 def without_idle(base: Base) -> Base:
     """The base without the ReLUs that no row depends on, directly or through others."""
     relus, free = base.relus, base.free
-    used = base.unsafe.matrix[:, free:].any(axis=0) | base.inputs.matrix[:, free:].any(axis=0)
+    used = np.asarray(np.vstack([base.unsafe.matrix, base.inputs.matrix])[:, free:].any(axis=0))
     for i in range(len(relus) - 1, -1, -1):
         if used[i]:
             used |= relus.weight[i, free:] != 0
@@ -40,7 +40,11 @@ def without_idle(base: Base) -> Base:
         base,
         relus=Relus(
             relus.weight[np.ix_(chosen, columns)],
-            *(part[chosen] for part in (relus.bias, relus.lower, relus.upper, relus.slack, relus.layer)),
+            relus.bias[chosen],
+            relus.lower[chosen],
+            relus.upper[chosen],
+            relus.slack[chosen],
+            relus.layer[chosen],
             tuple(relus.neurons[i] for i in chosen),
         ),
         unsafe=Polytope.of(base.unsafe.matrix[:, columns], base.unsafe.offset),

@@ -5,22 +5,21 @@ import math
 from pathlib import Path
 
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.commands.files import read_network, read_property
 from ginnacer_verify.commands.output import show, table
-from ginnacer_verify.loading import load
-from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.replay.judge import Counterexample, Judge
 from ginnacer_verify.replay.witness import read_witness
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("network", type=Path)
-    parser.add_argument("property", type=Path)
+    parser.add_argument("network", type=Path, help=".onnx or .nnet, also with .gz; - reads ONNX from stdin")
+    parser.add_argument("property", type=Path, help=".vnnlib, also with .gz; - reads it from stdin")
     parser.add_argument("witness", type=Path, help="VNN-LIB 1.0 or 2.0 witness text, or JSON with the inputs as x")
 
 
 def run(args: argparse.Namespace) -> int:
-    prop = read_vnnlib(args.property)
-    judgement = Judge(load(args.network), prop)(read_witness(args.witness, prop))
+    prop = read_property(args.property)
+    judgement = Judge(read_network(args.network), prop)(read_witness(args.witness, prop))
     confirmed = isinstance(judgement, Counterexample)
     reason = "" if isinstance(judgement, Counterexample) else judgement.reason
     document = {
@@ -38,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     heading = f"{document['verdict']}{': ' + reason if reason else ''} (disjunct {judgement.disjunct})"
     show(args, document, [heading, *table(rows)])
-    return 0
+    return 0 if confirmed else 1
 
 
 def _numbers(values: Array) -> list[float | None]:

@@ -2,58 +2,87 @@
 
 import argparse
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from ginnacer_verify.abstraction.npz import load_abstraction
+from ginnacer_verify.commands.abstract import add_partition_arguments, parse_layers, parse_strategy, read_centroid
+from ginnacer_verify.commands.files import STDIN, content, read_network, read_property, write_witness
 from ginnacer_verify.commands.output import remark, show, whole
+from ginnacer_verify.commands.sentence import sentence, shortened
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.progress import observer
-from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES
+from ginnacer_verify.engines.refinement.abstracted import Options
+from ginnacer_verify.engines.refinement.methods import method_names, refinement_names
+from ginnacer_verify.engines.refinement.relational import INITIAL
 from ginnacer_verify.engines.verdict import Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.engines.verify import ENGINES, RESTARTS, verify
 from ginnacer_verify.errors import InputError, OutOfTime
-from ginnacer_verify.loading import load
+from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.properties.property import Property
-from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.query.backend import backend_names
 from ginnacer_verify.replay.witness import witness_text
 
-LOOP = ("backend", "initial", "refine", "per_round")
+LOOP = ("backend", "abstraction", "initial", "refine", "per_round")
 """Options of the loop, by their names in `verify`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or only the latter")
-    parser.add_argument("--network", action="append", default=[], metavar="NAME=NET.onnx", help="standard way in")
+    parser.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or only the latter; - is stdin"
+    )
+    parser.add_argument(
+        "--network",
+        action="append",
+        default=[],
+        metavar="NAME=NET.onnx",
+        help="the network, in the VNN-LIB standard's form",
+    )
     parser.add_argument(
         "--engine", choices=ENGINES, default="auto", help="boxes and phases are native, cegar is the loop"
     )
     parser.add_argument("--threads", type=whole(1), metavar="N", help="of the native engines (default: all cores)")
     loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
     loop.add_argument("--backend", choices=backend_names(), help="the solver (default: highs)")
+    loop.add_argument(
+        "--abstraction",
+        metavar="NAME|FILE.npz",
+        help=f"what is asked: {', '.join(method_names())}, or what `abstract` saved (default: relational)",
+    )
     loop.add_argument("--initial", choices=list(INITIAL), help="which ReLUs the first query keeps (default: relaxed)")
-    loop.add_argument("--refine", choices=list(STRATEGIES), help="how a query is refined (default: split)")
+    loop.add_argument("--refine", choices=refinement_names(), help="how it is refined (default: split, or bisect)")
     loop.add_argument("--per-round", type=whole(1), metavar="N", help="ReLUs to refine per round (default: 8)")
+    paper = parser.add_argument_group("--abstraction paper", "how it begins, as in `ginnacer abstract`")
+    paper.add_argument("--centroid", metavar="FILE|zeros|box", help="where it is exact (default: box, its middle)")
+    add_partition_arguments(paper)
     parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
     parser.add_argument("--since", type=_seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
-    parser.add_argument("--seed", type=whole(0), default=0, help="of everything that is random (default: 0)")
+    parser.add_argument("--seed", type=whole(0), default=0, help="random seed (default: 0)")
     parser.add_argument("--no-attack", action="store_true", help="switch the falsifier off, to test the prover")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write one JSON line per round")
     parser.add_argument("--certificate", type=Path, metavar="FILE", help="write a proof that ginnacer-check accepts")
-    parser.add_argument("--witness", type=Path, metavar="FILE", help="write the counterexample, if there is one")
+    parser.add_argument(
+        "--witness",
+        type=Path,
+        metavar="FILE",
+        help="write the counterexample, if there is one: VNN-LIB text, .npy, or an image as .png",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     deadline = Deadline.after(args.timeout - (max(0.0, time.time() - args.since) if args.since else 0.0))
     network_file, property_file = _files(args)
     try:
-        prop = read_vnnlib(property_file, deadline=deadline)
+        prop = read_property(property_file, deadline)
         _check_name(args, prop)
-        network = load(network_file, deadline=deadline)
+        network = read_network(network_file, deadline)
     except OutOfTime as problem:
         return _late(args, problem, deadline)
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
+    given |= _start(args, network)
     try:
         with observer(args.trace, live=not (args.quiet or args.json)) as observe:
             verdict = verify(
@@ -71,10 +100,9 @@ def run(args: argparse.Namespace) -> int:
         return _late(args, problem, deadline)
     _show(args, prop, verdict)
     if args.witness and isinstance(verdict, Violated):
-        args.witness.write_text(_witness(prop, verdict))
+        write_witness(args.witness, prop, verdict.counterexample)
         remark(args, f"counterexample: {args.witness}")
     if args.certificate:
-        from ginnacer_check.__main__ import content
         from ginnacer_verify.certificate.certify import certify
 
         found = certify(content(network_file), content(property_file), verdict, args.certificate, deadline)
@@ -82,6 +110,28 @@ def run(args: argparse.Namespace) -> int:
     if args.trace:
         remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0
+
+
+def _start(args: argparse.Namespace, network: Graph) -> dict[str, Any]:
+    """How the paper's abstraction begins, where that is asked for."""
+    own = args.centroid or args.clip or args.inputs or args.strategy != "first-fit" or args.layers != "all"
+    saved = args.abstraction is not None and args.abstraction.endswith(".npz")
+    if own and (saved or args.abstraction != "paper"):
+        raise InputError("--centroid, --strategy, --layers, --inputs and --clip need --abstraction paper")
+    if saved:
+        return {"abstraction": load_abstraction(args.abstraction)}
+    if not own:
+        return {}
+    chain = as_chain(network)
+    return {
+        "options": Options(
+            centroid=None if args.centroid in (None, "box") else read_centroid(args.centroid, chain, None),
+            strategy=parse_strategy(args.strategy, args.seed),
+            layers=parse_layers(args.layers, len(chain.layers) - 1),
+            inputs=args.inputs,
+            clip=args.clip,
+        )
+    }
 
 
 def _late(args: argparse.Namespace, problem: OutOfTime, deadline: Deadline) -> int:
@@ -94,7 +144,7 @@ def _check_name(args: argparse.Namespace, prop: Property) -> None:
     """Refuse a network that is given under another name than the property speaks of."""
     names = [text.split("=", 1)[0] for text in args.network]
     if prop.network and names and names != [prop.network]:
-        raise InputError(f"the property speaks of network {prop.network!r}, not {', '.join(names)}")
+        raise InputError(f"the property is about the network {prop.network!r}, not {', '.join(names)}")
 
 
 def _seconds(text: str) -> float:
@@ -103,36 +153,29 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not (value >= 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more, not {text}")
     return value
 
 
 def _files(args: argparse.Namespace) -> tuple[Path, Path]:
     """The network and the property, in our own way of naming them or in the standard's."""
     if len(args.files) == 2 and not args.network:
+        if args.files[0] == args.files[1] == STDIN:
+            raise InputError("only one of the network and the property can be read from stdin")
         return args.files[0], args.files[1]
     if len(args.files) == 1 and len(args.network) == 1 and (network := args.network[0].partition("=")[2]):
         return Path(network), args.files[0]
     raise InputError("give one network and one property: `verify NET PROP` or `verify PROP --network N=NET`")
 
 
-def _witness(prop: Property, verdict: Violated) -> str:
-    return witness_text(prop, verdict.counterexample.x, verdict.counterexample.y)
-
-
 def _show(args: argparse.Namespace, prop: Property | None, verdict: Verdict) -> None:
     lines = ["timed-out" if args.network and verdict.word == "timeout" else verdict.word]  # the standard's word for it
     if isinstance(verdict, Violated) and prop is not None:
-        lines.append(_witness(prop, verdict).rstrip("\n"))
-    show(args, document(verdict), lines)
-    if isinstance(verdict, Undecided):
-        remark(args, verdict.reason)
-    numbers = verdict.statistics
-    remark(
-        args,
-        f"{numbers.seconds:.2f} s, {numbers.engine}, {numbers.rounds} rounds on {numbers.boxes} regions, "
-        f"kept {numbers.kept} of {numbers.unstable} unstable of {numbers.total} ReLUs",
-    )
+        witness = witness_text(prop, verdict.counterexample.x, verdict.counterexample.y).rstrip("\n").split("\n")
+        lines += shortened(witness) if sys.stdout.isatty() else witness
+    words = sentence(verdict, prop)
+    show(args, {**document(verdict), "sentence": words}, lines)
+    remark(args, f"{words} ({verdict.statistics.seconds:.2f} s)")
 
 
 def document(verdict: Verdict) -> dict[str, Any]:
@@ -147,6 +190,7 @@ def document(verdict: Verdict) -> dict[str, Any]:
         "rule": numbers.rule,
         "rounds": numbers.rounds,
         "boxes": numbers.boxes,
+        "parts": {"total": numbers.parts, "proved": numbers.proved},
         "relus": {"total": numbers.total, "unstable": numbers.unstable, "kept": numbers.kept},
         "counterexample": {"x": found.x.tolist(), "y": found.y.tolist()} if found else None,
     }

@@ -45,9 +45,7 @@ class Emitted:
     parted: tuple[bool, ...]
 
 
-def abstraction_model(
-    abstraction: Abstraction, dtype: np.dtype[Any] | None = None, rows: Layer | None = None
-) -> bytes:
+def abstraction_model(abstraction: Abstraction, dtype: np.dtype[Any] | None = None, rows: Layer | None = None) -> bytes:
     """The model as ONNX, in the network's element type or in the given one."""
     chosen = np.dtype(dtype or abstraction.network.dtype)
     size = onnx_bytes(abstraction, chosen)
@@ -163,7 +161,7 @@ class _Writer:
             node = self.relu(own.node, Rows(lower.weight[raised], lower.bias[raised]), served)
             parts.append((node, _spread(2 * neurons, neurons + raised)))
         below = np.zeros(neurons) if self.clip else free
-        t = _stacked(*(Rows(rows.weight * kept[:, None], rows.bias * kept) for rows, kept in ((upper, free), (lower, below))))
+        t = _stacked(_masked(upper, free), _masked(lower, below))
         self._leave(self.affine(*parts, (own.node, t)), parted=True)
 
     def _leave(self, node: int, *, parted: bool) -> None:
@@ -214,6 +212,10 @@ def _above(layer: AbstractLayer, seen: _Seen, dtype: np.dtype[Any], kept: list[i
     slack = gamma(seen.layer.inputs + 8) * (np.abs(weight) @ np.abs(anchor.point) + np.abs(highest))
     bias = rounded(highest - away + (slack if anchor.point.any() else 0.0), UP, dtype)
     return Rows(weight, bias).on(seen.parted, UP)
+
+
+def _masked(rows: Rows, kept: Any) -> Rows:
+    return Rows(rows.weight * kept[:, None], rows.bias * kept)
 
 
 def _stacked(first: Rows, second: Rows) -> Rows:

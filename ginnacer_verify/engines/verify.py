@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ginnacer_verify import native
+from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
 from ginnacer_verify.engines.refinement import loop as cegar
-from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES, Strategy
+from ginnacer_verify.engines.refinement.abstracted import Options, Refine
+from ginnacer_verify.engines.refinement.methods import method_named, refinement_named
+from ginnacer_verify.engines.refinement.relational import INITIAL
 from ginnacer_verify.engines.verdict import Holds, Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.errors import InputError, NativeUnavailable, OutOfTime, UnsupportedOperator
 from ginnacer_verify.graph.chain import as_chain
@@ -117,8 +120,10 @@ def verify(
     timeout: float = 60.0,
     engine: str = "auto",
     backend: str | Backend | None = None,
+    abstraction: str | Abstraction | None = None,
+    options: Options | None = None,
     initial: str | None = None,
-    refine: str | Strategy | None = None,
+    refine: str | Refine | None = None,
     per_round: int | None = None,
     seed: int = 0,
     restarts: int = RESTARTS,
@@ -129,12 +134,14 @@ def verify(
 
     `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
     the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
-    often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine`
+    often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `abstraction` ("relational", or one
+    of the network to start from), `options` (how it begins: centroid, strategy, ...), `initial` ("relaxed"), `refine`
     ("split", or a function) and `per_round` (8) are for the loop, and any of them chooses it unless an engine is named;
     `threads` (default: all cores) is for the native engine. `observe` sees at least one moment of every run."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
-    engine = _engine(engine, {"backend": backend, "initial": initial, "refine": refine, "per_round": per_round})
-    _check_names(backend, initial, refine)
+    asked = {"backend": backend, "abstraction": abstraction, "options": options, "initial": initial}
+    engine = _engine(engine, {**asked, "refine": refine, "per_round": per_round})
+    _check_names(backend, abstraction, initial, refine)
     deadline = Deadline.after(timeout)
     try:
         network = _form(network, engine, deadline)
@@ -158,8 +165,9 @@ def verify(
             prop,
             timeout=deadline.left,
             backend="highs" if backend is None else backend,
-            initial=initial or choice.initial,
-            refine="split" if refine is None else refine,
+            abstraction=_method(abstraction),
+            options=_options(options, abstraction, initial or choice.initial),
+            refine=refine,
             per_round=8 if per_round is None else per_round,
             seed=seed,
             restarts=restarts,
@@ -180,7 +188,16 @@ def verify(
     if tell and not seen:  # decided before the engine's first step
         numbers, still = verdict.statistics, len(prop.disjuncts) if isinstance(verdict, Undecided) else 0
         tell(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
-    return replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+    verdict = replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+    return _with_share(verdict) if isinstance(verdict, Undecided) else verdict
+
+
+def _with_share(verdict: Undecided) -> Undecided:
+    """What ran out of time, with how much of it was proved until then."""
+    numbers = verdict.statistics
+    if not verdict.timeout or numbers.parts < 2:
+        return verdict
+    return replace(verdict, reason=f"{verdict.reason}; {numbers.proved} of {numbers.parts} parts proved")
 
 
 def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: int, threads: int | None) -> None:
@@ -194,15 +211,33 @@ def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: i
             raise InputError(f"{name} must be a whole number, {smallest} or more, not {value!r}")
 
 
-def _check_names(backend: str | Backend | None, initial: str | None, refine: str | Strategy | None) -> None:
+def _method(abstraction: str | Abstraction | None) -> str:
+    """The name of the abstraction; one that is given as a value is the paper's."""
+    if abstraction is None:
+        return "relational"
+    return "paper" if isinstance(abstraction, Abstraction) else abstraction
+
+
+def _options(options: Options | None, abstraction: str | Abstraction | None, initial: str) -> Options:
+    found = replace(options or Options(), initial=initial)
+    return replace(found, saved=abstraction) if isinstance(abstraction, Abstraction) else found
+
+
+def _check_names(
+    backend: str | Backend | None,
+    abstraction: str | Abstraction | None,
+    initial: str | None,
+    refine: str | Refine | None,
+) -> None:
     if isinstance(backend, str):
         backend_class(backend)  # refuses names that there are not
     elif backend is not None and not isinstance(backend, Backend):
         raise InputError(f"backend must be a name or a Backend, not {type(backend).__name__}")
     if initial is not None and initial not in INITIAL:
         raise InputError(f"initial={initial!r} is unknown; choose one of {', '.join(INITIAL)}")
-    if refine is not None and not callable(refine) and refine not in STRATEGIES:
-        raise InputError(f"refine={refine!r} is unknown; choose one of {', '.join(STRATEGIES)}, or give a function")
+    refinement_named(method_named(_method(abstraction)), refine)  # refuses what does not fit
+    if initial is not None and _method(abstraction) != "relational":
+        raise InputError(f"initial={initial!r} is for the relational abstraction, not for {_method(abstraction)}")
 
 
 def _engine(engine: str, loop: dict[str, object]) -> str:
@@ -239,6 +274,8 @@ def _native(
         boxes=progress.boxes,
         total=network.relus,
         unstable=progress.unstable,
+        parts=len(judge.prop.disjuncts),
+        proved=len(judge.prop.disjuncts) - (0 if outcome is None else progress.open_disjuncts),
     )
     match outcome:
         case None:

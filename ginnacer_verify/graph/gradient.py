@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.graph.graph import Affine, Apply, Graph
+from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -19,10 +19,9 @@ def value_and_gradient(
     values = list(graph.through(x))
     held = _carried(graph, values, slope(values[-1]), leak)
     gradient = np.zeros_like(x)
-    for number, node in enumerate(graph.nodes):
-        if not node.sources and held[number] is not None:
-            start = getattr(node, "start", 0)
-            gradient[:, start : start + node.size] += held[number]
+    for node, a in zip(graph.nodes, held, strict=True):
+        if isinstance(node, Input) and a is not None:
+            gradient[:, node.start : node.start + node.size] += a
     return values[-1], np.where(np.isfinite(gradient), gradient, 0.0)
 
 

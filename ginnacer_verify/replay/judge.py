@@ -187,7 +187,7 @@ def check_fit(network: Network | Graph, prop: Property) -> None:
     A flat vector fits every shape, and so do dimensions of size one, which do not change the order of the values."""
     if (network.inputs, network.outputs) != (prop.inputs, prop.outputs):
         raise PropertyError(
-            f"the property speaks about {prop.inputs} inputs and {prop.outputs} outputs, "
+            f"the property has {prop.inputs} inputs and {prop.outputs} outputs, "
             f"but the network has {network.inputs} and {network.outputs}"
         )
     for variable, shape, what, verb in (

@@ -22,7 +22,6 @@ from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Property
 from ginnacer_verify.query.query import Query
 
-
 FLOOR = 0.01
 """What an input counts for that does not move anything, as a share of the one that moves most."""
 
@@ -118,6 +117,9 @@ class Options:
     inputs: Mode | None = None
     clip: bool = False
     saved: Abstraction | None = None
+
+
+USUAL = Options()
 
 
 @dataclass(frozen=True, eq=False)

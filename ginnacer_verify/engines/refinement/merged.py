@@ -17,6 +17,7 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.chain import interval_bounds, linear_bounds
 from ginnacer_verify.box import Box
 from ginnacer_verify.engines.refinement.abstracted import (
+    USUAL,
     Abstracted,
     Exploited,
     Method,
@@ -131,7 +132,7 @@ def split(situation: Situation[Merged]) -> Merged:
 def _starting(merge: Merge) -> Callable[[Region, Options], Abstracted]:
     def start(region: Region, options: Options) -> Abstracted:
         if not region.network.relus:
-            return relational_start(region, Options())
+            return relational_start(region, USUAL)
         network, error = one_output(region.network, region.disjunct, region.box)
         return Merged(merge(network, region.random), region.box, region.disjunct, error)
 

@@ -53,7 +53,7 @@ def refinement_named(method: Method, refine: str | Refine | None) -> Refine:
     """A refinement of an abstraction: its usual one, one of its own by name, an announced one, or a function."""
     if refine is None:
         return next(iter(method.refinements.values()))
-    if not isinstance(refine, str):
+    if callable(refine):
         return refine
     if refine in method.refinements:
         return method.refinements[refine]
@@ -61,4 +61,5 @@ def refinement_named(method: Method, refine: str | Refine | None) -> Refine:
         found: Refine = _loaded(REFINEMENTS_GROUP, refine)
         return found
     names = dict.fromkeys((*method.refinements, *_announced(REFINEMENTS_GROUP)))
-    raise InputError(f"refine={refine!r} does not fit the {method.name} abstraction; choose one of {', '.join(names)}")
+    known = f"choose one of {', '.join(names)}, or give a function"
+    raise InputError(f"refine={refine!r} is unknown to the {method.name} abstraction; {known}")

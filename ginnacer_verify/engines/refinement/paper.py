@@ -3,7 +3,8 @@
 The query is the abstract network itself, as `ginnacer abstract` emits it, on the box: t <= x' <= t + relu(rhat_D),
 carried through the layers as pairs of copies, with one exact ReLU for each subset D. A spurious witness says which
 subsets gave away how much. These are split; a singleton, or a neuron that gives away something below, becomes
-*concrete*: both of its copies keep their ReLU. With every neuron concrete the copies agree and the query is the network.
+*concrete*: both of its copies keep their ReLU. With every neuron concrete both copies agree: the query is
+the network.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.emit.abstraction import Emitted, abstraction_graph
 from ginnacer_verify.engines.refinement.abstracted import (
+    USUAL,
     Abstracted,
     Bisection,
     Exploited,
@@ -65,11 +67,11 @@ class Paper:
     rows: Layer
     box: Box
     inputs: Polytope
-    options: Options = Options()
+    options: Options = USUAL
     deadline: Deadline = FOREVER
 
     @classmethod
-    def of(cls, abstraction: Abstraction, disjunct: Disjunct, box: Box, options: Options = Options()) -> "Paper":
+    def of(cls, abstraction: Abstraction, disjunct: Disjunct, box: Box, options: Options = USUAL) -> "Paper":
         """An abstraction of a network with a disjunct of a property on a box."""
         if not (box.lower in abstraction.domain and box.upper in abstraction.domain):
             raise AbstractionError("the property goes beyond the domain of the abstraction: see --inputs")
@@ -150,7 +152,7 @@ class Paper:
         return found
 
     def refined(self, chosen: Sequence[Exploited], x: Array) -> "Paper":
-        """Subsets of several are cut in two where their members' own ReLUs differ most at x; neurons become concrete."""
+        """Subsets of several are cut in two where their members differ most at x; neurons become concrete."""
         abstraction, entering = self.abstraction, [x, *(np.maximum(y, 0.0) for y in self.network.pre_activations(x))]
         for number in sorted({one.layer for one in chosen}):
             layer = self.abstract_layer(number)
@@ -254,7 +256,7 @@ REFINEMENTS: dict[str, Refine] = {
 def start(region: Region, options: Options) -> Paper | Kept:
     """The abstraction at a centroid, or a saved one; a network without ReLUs has none and is asked about as it is."""
     if not region.network.relus:
-        return relational_start(region, Options())
+        return relational_start(region, USUAL)
     own = region.is_whole
     if own and options.saved is not None:
         abstraction = _fitting(options.saved, region.network)

@@ -13,7 +13,6 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.engines.refinement.abstracted import (
-    Abstracted,
     Bisection,
     Exploited,
     Method,
