@@ -18,7 +18,7 @@ from ginnacer_verify.engines.refinement.abstracted import Options
 from ginnacer_verify.engines.refinement.methods import method_names, refinement_names
 from ginnacer_verify.engines.refinement.relational import INITIAL
 from ginnacer_verify.engines.verdict import Statistics, Undecided, Verdict, Violated
-from ginnacer_verify.engines.verify import ENGINES, RESTARTS, verify
+from ginnacer_verify.engines.verify import ARITHMETICS, ENGINES, RESTARTS, verify
 from ginnacer_verify.errors import InputError, OutOfTime
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.graph.graph import Graph
@@ -43,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--engine", choices=ENGINES, default="auto", help="boxes and phases are native, cegar is the loop"
+    )
+    parser.add_argument(
+        "--arithmetic",
+        choices=ARITHMETICS,
+        default="real",
+        help="what is proved: real numbers (default), or float32 runs in any order of sums",
     )
     parser.add_argument("--threads", type=whole(1), metavar="N", help="of the native engines (default: all cores)")
     loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
@@ -75,6 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     deadline = Deadline.after(args.timeout - (max(0.0, time.time() - args.since) if args.since else 0.0))
     network_file, property_file = _files(args)
+    if args.certificate and args.arithmetic != "real":
+        raise InputError("certificates are proofs in real arithmetic: leave out --certificate or --arithmetic")
     try:
         prop = read_property(property_file, deadline)
         _check_name(args, prop)
@@ -94,6 +102,7 @@ def run(args: argparse.Namespace) -> int:
                 seed=args.seed,
                 restarts=0 if args.no_attack else RESTARTS,
                 observe=observe,
+                arithmetic=args.arithmetic,
                 **given,
             )
     except OutOfTime as problem:

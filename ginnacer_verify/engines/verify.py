@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from ginnacer_verify.engines.phases.run import PhaseRun
     from ginnacer_verify.engines.regions import RegionRun
 
+ARITHMETICS = ("real", "float32")
+"""What a proof is about: real numbers, or the network as it is executed in its own precision."""
 ENGINES = ("auto", "native", "boxes", "phases", "regions", "cegar")
 """`native` is boxes or phases, whichever fits; `auto` may choose any."""
 RESTARTS = 24
@@ -82,11 +84,13 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         if engine not in {"auto", "cegar"}:
             raise InputError("the native engine does not know linear input constraints: use --engine cegar")
         return Choice("cegar", "linear input constraints" if engine == "auto" else "as asked for")
+    if engine == "boxes" and not network.arithmetic.is_real:
+        raise InputError("the engine boxes knows real arithmetic only: use --engine phases, regions or cegar")
     if engine in {"boxes", "phases", "native"} and not native.available():
         raise NativeUnavailable(native.MISSING)
     if engine in {"boxes", "phases", "regions", "cegar"}:
         return Choice(engine, "as asked for")
-    if varying <= FEW_INPUTS and network.relus <= MANY_RELUS and native.available():
+    if varying <= FEW_INPUTS and network.arithmetic.is_real and network.relus <= MANY_RELUS and native.available():
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
@@ -129,10 +133,12 @@ def verify(
     restarts: int = RESTARTS,
     threads: int | None = None,
     observe: Observer | None = None,
+    arithmetic: str = "real",
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
-    `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
+    `Holds` is proved in real arithmetic on the network's weights; with the arithmetic "float32" for the network as it
+    is executed in its own precision, in whatever order sums are taken. `Violated` carries an input that was replayed in
     the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
     often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `abstraction` ("relational", or one
     of the network to start from), `options` (how it begins: centroid, strategy, ...), `initial` ("relaxed"), `refine`
@@ -143,8 +149,12 @@ def verify(
     engine = _engine(engine, {**asked, "refine": refine, "per_round": per_round})
     _check_names(backend, abstraction, initial, refine)
     deadline = Deadline.after(timeout)
+    if arithmetic not in ARITHMETICS:
+        raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
+    if arithmetic != "real":
+        network, prop = network.executed(), prop.as_seen_in(network.dtype)
     try:
-        network = _form(network, engine, deadline)
+        given, network = network, _form(network, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     choice = choose(network, prop, engine)
@@ -178,7 +188,12 @@ def verify(
     if choice.engine == "cegar":
         verdict = loop()
     else:
-        verdict, remaining = _native(choice.engine, Judge(network, prop), deadline, threads, seed, restarts, tell)
+        judge = Judge(given if choice.engine == "regions" else network, prop)
+        if choice.engine == "regions" and judge.graph.arithmetic != network.arithmetic:
+            raise InputError(
+                "layers that were multiplied out are not what is executed: give the network as it was read"
+            )
+        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell)
         if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
             finished = loop(remaining, restarts=0)
             numbers = replace(

@@ -285,7 +285,7 @@ class _Run:
         if isinstance(answer, Sat) and query.violation(answer.z) > GARBAGE:
             answer = self._second_opinion(query)
         self.rounds += 1
-        self.kept = max(self.kept, query.binaries)
+        self.kept, self.unstable = max(self.kept, query.binaries), max(self.unstable, len(query.base.relus))
         if self.settings.observe:
             self.settings.observe(self._round(number, query, answer, time.monotonic() - start))
         return answer
