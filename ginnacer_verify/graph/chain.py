@@ -4,6 +4,7 @@
 ReLU is `relu(y) - alpha relu(-y)` and `abs(y)` is it with alpha -1. All of these are exact.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def chain_of(graph: Graph, deadline: Deadline = FOREVER) -> Network:
             if graph.last_use[source] <= number:
                 values.pop(source, None)
     layers = chain.layers(values[len(graph.nodes) - 1])
-    return Network(layers, graph.input_shape, graph.output_shape, graph.dtype, graph.model)
+    return Network(layers, graph.input_shape, graph.output_shape, graph.dtype, graph.model, graph.originals)
 
 
 def graph_of(network: Network | Graph) -> Graph:
@@ -59,7 +60,7 @@ def graph_of(network: Network | Graph) -> Graph:
         at = builder.affine((at, linear_map(layer.weight)), bias=layer.bias)
     kind = str(network.dtype)
     x, y = Described("input", network.input_shape, kind), Described("output", network.output_shape, kind)
-    return builder.graph(at, [x], [y], network.model)
+    return replace(builder.graph(at, [x], [y], network.model), originals=network.originals)
 
 
 def _affine(chain: Chain, node: Affine, sources: list[Tensor]) -> Tensor:

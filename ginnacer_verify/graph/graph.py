@@ -98,15 +98,26 @@ class Tensor:
         return prod(self.shape)
 
 
+@dataclass(frozen=True, eq=False)
+class Original:
+    """A network of a joint graph, and which inputs of that graph it is given, in order."""
+
+    network: "Graph"
+    inputs: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph(Shown):
     """Nodes in topological order; the last one is the output. `x` and `y` say how its flat input and output vectors are
-    made up of the original tensors, `model` is the original ONNX model, on which witnesses are replayed, or empty."""
+    made up of the original tensors, `model` is the original ONNX model, on which witnesses are replayed, or empty.
+
+    A graph that joins several networks has them as its `originals` instead."""
 
     nodes: tuple[Node, ...]
     x: tuple[Tensor, ...]
     y: tuple[Tensor, ...]
     model: bytes = field(default=b"", repr=False)
+    originals: tuple[Original, ...] = ()
 
     def __post_init__(self) -> None:
         for number, node in enumerate(self.nodes):

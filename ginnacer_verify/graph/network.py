@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,9 @@ from scipy.sparse import issparse
 from ginnacer_verify.arrays import Array, Weight, compact, entries, flattened, read_only
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.shown import Shown
+
+if TYPE_CHECKING:
+    from ginnacer_verify.graph.graph import Original
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,7 +63,8 @@ class Network(Shown):
     Paper: Feedforward Neural Network; `layers[l - 1]` holds W^l and b^l, the last one has no ReLU.
 
     Inputs and outputs are flat vectors in row-major order; the shapes and the element type are those of the
-    original file. `model` is that file's ONNX model in bytes, on which witnesses are replayed, or empty.
+    original file. `model` is that file's ONNX model in bytes, on which witnesses are replayed, or empty; a chain that
+    joins several networks has them as its `originals` instead.
     """
 
     layers: tuple[Layer, ...]
@@ -68,6 +72,7 @@ class Network(Shown):
     output_shape: tuple[int, ...] = ()
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
     model: bytes = field(default=b"", repr=False)
+    originals: "tuple[Original, ...]" = ()
 
     def __post_init__(self) -> None:
         if not self.layers:
