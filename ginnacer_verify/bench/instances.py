@@ -121,7 +121,7 @@ def _seconds(text: str, place: str) -> float:
     except ValueError:
         value = math.nan
     if not (value > 0 and math.isfinite(value)):
-        raise InputError(f"{place}: {text!r} is no number of seconds")
+        raise InputError(f"{place}: the time limit must be a number of seconds above 0, not {text!r}")
     return value
 
 

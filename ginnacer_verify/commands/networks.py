@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ginnacer_verify.bench.instances import found, networks
+from ginnacer_verify.commands.files import STDIN, read_network
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.graph import Graph
-from ginnacer_verify.loading import load
 
 
 def add_networks(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +21,8 @@ def split_files(
 ) -> tuple[dict[str, Path], list[Path]]:
     """The networks by name, and the other files, of which there are so many; a network without a name is ''."""
     if len(files) == others + 1 and not named:
+        if files[0] == files[1] == STDIN:
+            raise InputError("only one of the network and the property can be read from stdin")
         text = str(files[0])
         listed = {name: found(Path(file)) for name, file in networks(text)}
         return (listed if text.lstrip().startswith("[") else {"": files[0]}), list(files[1:])
@@ -35,5 +37,5 @@ def split_files(
 
 def load_all(files: dict[str, Path], deadline: Deadline = FOREVER) -> dict[str, Graph]:
     """The networks; a file that is given twice is read once."""
-    graphs = {file: load(file, deadline=deadline) for file in dict.fromkeys(files.values())}
+    graphs = {file: read_network(file, deadline) for file in dict.fromkeys(files.values())}
     return {name: graphs[file] for name, file in files.items()}

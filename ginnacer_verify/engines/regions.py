@@ -16,7 +16,7 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.ascent import Cuts, Found, Multipliers, ascend
 from ginnacer_verify.bounds.intervals import Known
 from ginnacer_verify.bounds.substitution import Choices, lines_of, tightened
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.parts import parts
 from ginnacer_verify.engines.progress import Observer, Progress
 from ginnacer_verify.graph.graph import Apply, Graph, Original
@@ -75,6 +75,7 @@ class RegionRun:
         self.roots: dict[int, Known] = {}
         self.regions = self.unstable = 0
         self.reasons: list[str] = []
+        self.given_up: set[int] = set()
 
     def run(self) -> Counterexample | str | None:
         """A counterexample, or why there is no verdict, or None: all is proved."""
@@ -84,7 +85,7 @@ class RegionRun:
         self.open.reverse()
         while self.open:
             if self.deadline.passed:
-                return "time ran out: raise --timeout"
+                return REACHED
             if found := self._step():
                 return found
             if self.observe:
@@ -92,7 +93,7 @@ class RegionRun:
         return "; ".join(dict.fromkeys(self.reasons)) or None
 
     def progress(self) -> Progress:
-        open_disjuncts = len({region.disjunct for region in self.open})
+        open_disjuncts = len({region.disjunct for region in self.open} | self.given_up)
         return Progress("regions", self.regions, len(self.open), self.unstable, open_disjuncts, self.deadline.left)
 
     def _step(self) -> Counterexample | None:
@@ -119,6 +120,7 @@ class RegionRun:
             children = self._children(batch[i], int(i), found, known, halving=halving)
             if not children:
                 self.reasons.append(TOO_NEAR)
+                self.given_up.add(batch[i].disjunct)
             self.open += children
         return None
 

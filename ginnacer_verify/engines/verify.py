@@ -128,11 +128,12 @@ def verify(
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
-    A property about several networks takes them by name, `{"f": f, "g": g}`. `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
-    the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
-    often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine`
-    ("split", or a function) and `per_round` (8) are for the loop, and any of them chooses it unless an engine is named;
-    `threads` (default: all cores) is for the native engine. `observe` sees at least one moment of every run."""
+    A property about several networks takes them by name, `{"f": f, "g": g}`. `Holds` is proved in real arithmetic on
+    the network's weights; `Violated` carries an input that was replayed in the network's own precision; `Undecided`
+    says why. The timeout is one deadline for everything. `restarts` is how often the falsifier starts per disjunct; 0
+    switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine` ("split", or a function) and `per_round` (8)
+    are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all cores) is for the
+    native engine. `observe` sees at least one moment of every run."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
     engine = _engine(engine, {"backend": backend, "initial": initial, "refine": refine, "per_round": per_round})
     _check_names(backend, initial, refine)
@@ -181,7 +182,16 @@ def verify(
     if tell and not seen:  # decided before the engine's first step
         numbers, still = verdict.statistics, len(prop.disjuncts) if isinstance(verdict, Undecided) else 0
         tell(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
-    return replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+    verdict = replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+    return _with_share(verdict) if isinstance(verdict, Undecided) else verdict
+
+
+def _with_share(verdict: Undecided) -> Undecided:
+    """What ran out of time, with how much of it was proved until then."""
+    numbers = verdict.statistics
+    if not verdict.timeout or numbers.parts < 2:
+        return verdict
+    return replace(verdict, reason=f"{verdict.reason}; {numbers.proved} of {numbers.parts} parts proved")
 
 
 def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: int, threads: int | None) -> None:
@@ -240,6 +250,8 @@ def _native(
         boxes=progress.boxes,
         total=network.relus,
         unstable=progress.unstable,
+        parts=len(judge.prop.disjuncts),
+        proved=len(judge.prop.disjuncts) - (0 if outcome is None else progress.open_disjuncts),
     )
     match outcome:
         case None:

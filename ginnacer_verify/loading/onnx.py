@@ -46,10 +46,17 @@ def parse_model(content: bytes, folder: Path | None = None) -> "onnx.ModelProto"
     except onnx.checker.ValidationError as problem:
         raise NetworkError(f"its weights are in another file: {problem}") from problem
     except (DecodeError, ValueError) as problem:
-        raise NetworkError("this is no ONNX model") from problem
+        raise NetworkError(_no_model(content)) from problem
     if not model.graph.node:
-        raise NetworkError("this is no ONNX model, or one without any node")
+        raise NetworkError(_no_model(content))
     return model
+
+
+def _no_model(content: bytes) -> str:
+    """What the bytes are instead."""
+    if content.lstrip()[:1] in {b";", b"("}:
+        return "not an ONNX model but a text, such as VNN-LIB; are the arguments swapped?"
+    return "not an ONNX model, or one without any node"
 
 
 def operator_uses(model: "onnx.ModelProto") -> list[OperatorUse]:

@@ -195,7 +195,7 @@ def check_fit(network: Network | Graph, prop: Property) -> None:
         raise PropertyError("only `verify` and `replay` take properties with several networks or with products")
     if (network.inputs, network.outputs) != (prop.inputs, prop.outputs):
         raise PropertyError(
-            f"the property speaks about {prop.inputs} inputs and {prop.outputs} outputs, "
+            f"the property has {prop.inputs} inputs and {prop.outputs} outputs, "
             f"but the network has {network.inputs} and {network.outputs}"
         )
     for variable, shape, what, verb in (
