@@ -12,16 +12,16 @@ is that number as float64 reads it; the network sees it rounded to its element t
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ginnacer_verify.arrays import Array, read_only
 from ginnacer_verify.box import Box
-from ginnacer_verify.errors import PropertyError
+from ginnacer_verify.errors import PropertyError, UnsupportedProperty
 from ginnacer_verify.shown import Shown
 
 Row: TypeAlias = tuple[dict[int, Fraction], Fraction]
@@ -223,6 +223,21 @@ class Property(Shown):
     def boxes(self) -> tuple[Box, ...]:
         """The distinct input boxes, in order of appearance: disjuncts that share a box share the object."""
         return tuple(dict.fromkeys(disjunct.box for disjunct in self.disjuncts))
+
+    def as_seen_in(self, dtype: "np.dtype[Any]") -> "Property":
+        """The property on what a network of this element type sees of its inputs: it rounds those that are pinned."""
+        seen: dict[Box, Box] = {}
+        for disjunct in self.disjuncts:
+            box = disjunct.box
+            with np.errstate(over="ignore"):
+                rounded = box.lower.astype(dtype).astype(np.float64)
+            moved = (box.lower == box.upper) & (rounded != box.lower)
+            if moved.any() and len(disjunct.inputs):
+                raise UnsupportedProperty("linear constraints on inputs that are pinned to numbers which are rounded")
+            if moved.any() and box not in seen:
+                seen[box] = Box(np.where(moved, rounded, box.lower), np.where(moved, rounded, box.upper))
+        disjuncts = (replace(one, box=seen.get(one.box, one.box), inner=one.witnesses) for one in self.disjuncts)
+        return replace(self, disjuncts=tuple(disjuncts)) if seen else self
 
     def is_unsafe_at(self, x: ArrayLike, y: ArrayLike) -> bool:
         """Whether the pair of an input and an output is *bad*: inside at least one disjunct, exactly."""

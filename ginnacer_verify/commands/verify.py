@@ -15,8 +15,8 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.progress import observer
 from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES
 from ginnacer_verify.engines.verdict import Statistics, Undecided, Verdict, Violated
-from ginnacer_verify.engines.verify import ENGINES, RESTARTS, verify
-from ginnacer_verify.errors import OutOfTime
+from ginnacer_verify.engines.verify import ARITHMETICS, ENGINES, RESTARTS, verify
+from ginnacer_verify.errors import InputError, OutOfTime
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.query.backend import backend_names
 from ginnacer_verify.replay.witness import witness_text
@@ -33,6 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_networks(parser)
     parser.add_argument(
         "--engine", choices=ENGINES, default="auto", help="boxes and phases are native, cegar is the loop"
+    )
+    parser.add_argument(
+        "--arithmetic",
+        choices=ARITHMETICS,
+        default="real",
+        help="what is proved: real numbers (default), or float32 runs in any order of sums",
     )
     parser.add_argument("--threads", type=whole(1), metavar="N", help="of the native engines (default: all cores)")
     loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
@@ -57,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     deadline = Deadline.after(args.timeout - (max(0.0, time.time() - args.since) if args.since else 0.0))
     files, (property_file,) = split_files(args.files, args.network, 1, USAGE)
+    if args.certificate and args.arithmetic != "real":
+        raise InputError("certificates are proofs in real arithmetic: leave out --certificate or --arithmetic")
     try:
         prop = read_property(property_file, deadline)
         networks = load_all(files, deadline)
@@ -74,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
                 seed=args.seed,
                 restarts=0 if args.no_attack else RESTARTS,
                 observe=observe,
+                arithmetic=args.arithmetic,
                 **given,
             )
     except OutOfTime as problem:

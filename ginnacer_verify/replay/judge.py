@@ -165,8 +165,9 @@ class Judge:
     def _as_held(self, point: Array, disjunct: Disjunct) -> Array:
         """The witness as the network sees it, except where it is pinned to a number that is none of its type."""
         with np.errstate(over="ignore"):
-            held, pin = (x.astype(self.dtype).astype(np.float64) for x in (point, disjunct.box.lower))
-        pinned = (disjunct.box.lower == disjunct.box.upper) & (pin != disjunct.box.lower)
+            number = disjunct.witnesses.lower
+            held, pin = (x.astype(self.dtype).astype(np.float64) for x in (point, number))
+        pinned = (disjunct.box.lower == disjunct.box.upper) & (pin != number)
         return read_only(np.where(pinned, point, held))
 
     def _refutation(self, disjunct: Disjunct, x: Array, y: Array) -> str:
