@@ -219,7 +219,7 @@ def test_every_original_is_replayed() -> None:
     [
         ({"f": SLOPE}, "network 'g', which is not given: add --network g=FILE"),
         ({"f": SLOPE, "g": SLOPE, "h": SLOPE}, "does not speak of network 'h', only of f, g"),
-        ({"f": SLOPE, "g": IDENTITY}, "network g: the property speaks about 1 inputs and 1 outputs"),
+        ({"f": SLOPE, "g": IDENTITY}, "network g: the property has 1 inputs and 1 outputs"),
         (SLOPE, "network 'f', which is not given"),
     ],
 )
