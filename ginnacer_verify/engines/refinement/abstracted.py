@@ -158,10 +158,11 @@ class Method:
     """An abstraction by name: how it starts on a region, how it can be refined, the usual way first.
 
     `resume` starts from what is known of another disjunct on the same box. `bounds`: whether linear bounds, which it
-    needs anyway, are tried before it."""
+    needs anyway, are tried before it. `executed`: whether it knows networks in other than real arithmetic."""
 
     name: str
     start: Callable[[Region, Options], Abstracted]
     refinements: Mapping[str, Refine] = field(default_factory=dict)
     resume: Callable[[Abstracted, Abstracted], Abstracted] | None = None
     bounds: bool = False
+    executed: bool = False

@@ -77,6 +77,8 @@ def verify(
         raise InputError(f"{per_round} ReLUs per round refine nothing: give at least 1")
     deadline = Deadline.after(timeout)
     method = method_named(abstraction) if isinstance(abstraction, str) else abstraction
+    if not (network.arithmetic.is_real or method.executed):
+        raise InputError(f"the {method.name} abstraction knows real arithmetic only: use --abstraction relational")
     solver = get_backend(backend) if isinstance(backend, str) else backend
     settings = Settings(
         method,

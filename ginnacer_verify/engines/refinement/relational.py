@@ -206,4 +206,4 @@ def start(region: Region, options: Options) -> Kept:
     return Kept(relational, INITIAL[options.initial](relational, region.deadline))
 
 
-METHOD = Method("relational", start, REFINEMENTS, bounds=True)
+METHOD = Method("relational", start, REFINEMENTS, bounds=True, executed=True)
