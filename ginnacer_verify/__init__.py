@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ginnacer_verify.abstraction.abstraction import abstract as abstract
     from ginnacer_verify.bounds.call import bounds as bounds
     from ginnacer_verify.box import Box as Box
+    from ginnacer_verify.engines.refinement.abstracted import Options as Options
     from ginnacer_verify.engines.verify import verify as verify
     from ginnacer_verify.loading import load as load
     from ginnacer_verify.loading.torch import from_torch as from_torch
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Abstraction": "ginnacer_verify.abstraction.abstraction",
     "Box": "ginnacer_verify.box",
+    "Options": "ginnacer_verify.engines.refinement.abstracted",
     "abstract": "ginnacer_verify.abstraction.abstraction",
     "along": "ginnacer_verify.robust.robustness",
     "bounds": "ginnacer_verify.bounds.call",
@@ -59,6 +61,7 @@ _HOMES = {
 __all__ = [
     "Abstraction",
     "Box",
+    "Options",
     "abstract",
     "along",
     "bounds",

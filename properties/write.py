@@ -23,6 +23,8 @@ def to_vnnlib(prop: Property, version: str = "1.0") -> str:
         raise PropertyError(f"VNN-LIB {version} cannot be written: choose 1.0 or 2.0")
     if any(disjunct.ball is not None for disjunct in prop.disjuncts):
         raise UnsupportedProperty("VNN-LIB has no balls; write the property of the maximum norm, which is a box")
+    if prop.networks or prop.monomials:
+        raise PropertyError("a property with several networks or with products cannot be written")
     x, y = prop.x, prop.y
     if version == "1.0":
         x, y = Variable("X", (x.size,)), Variable("Y", (y.size,))

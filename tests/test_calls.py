@@ -89,7 +89,7 @@ def test_bounds_hold_on_random_graphs_and_better_ones_are_tighter(seed: int) -> 
     values = graph.evaluate(np.vstack([points, lower, upper]))
     before = None
     for method in ("interval", "crown", "alpha"):
-        low, high = (end.reshape(-1) for end in bounds(graph, (lower, upper), method))  # type: ignore[arg-type]
+        low, high = (end.reshape(-1) for end in bounds(graph, (lower, upper), method))
         scale = 1e-9 * (1 + np.abs(values).max(axis=0))  # of float64 evaluation itself
         assert (values.min(axis=0) >= low - scale).all()
         assert (values.max(axis=0) <= high + scale).all()
@@ -222,7 +222,7 @@ def test_data_sets_that_do_not_fit(digits: tuple[Array, Array]) -> None:
     images, labels = digits
     for arguments in ((images[:2], labels), (images[:, :5], labels), (images, labels, -1.0), (images[:0], labels[:0])):
         with pytest.raises(InputError):
-            certify(NET, *arguments[:2], *(arguments[2:] or (0.1,)))  # type: ignore[arg-type]
+            certify(NET, *arguments[:2], *(arguments[2:] or (0.1,)))
     with pytest.raises(InputError, match="none of the network's classes"):
         gv.robustness(NET, images[0], 10, 0.1)
 

@@ -156,6 +156,7 @@ class PhaseRun:
         owner = np.repeat(part.disjuncts, [len(disjunct.outputs) for disjunct in disjuncts])
         rows = np.flatnonzero(np.isin(owner, open_))
         goal = np.searchsorted(open_, owner[rows])
+        error = error + last.off(last.absolute(np.maximum(*map(np.abs, region.entering(number)))))
         bias = np.nextafter(last.bias[rows] - error[rows], -np.inf)
         reduced, phase = region.reduced(number)
         wanted = Wanted(reduced.rows_of(last)[rows], bias, goal, len(open_))
