@@ -1,6 +1,7 @@
 """Linear maps against their matrices, and graphs against plain arithmetic."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def test_sizes_must_fit() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_compiled_convolutions_are_those_of_numpy(seed: int, kind: type) -> None:
+def test_compiled_convolutions_are_those_of_numpy(seed: int, kind: type[np.floating[Any]]) -> None:
     """Any groups, strides, dilations and paddings, in both precisions; without the kernels numpy does it."""
     random = np.random.default_rng(seed)
     one = random_convolution(random)

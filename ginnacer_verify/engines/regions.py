@@ -16,11 +16,13 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.ascent import Cuts, Found, Multipliers, ascend
 from ginnacer_verify.bounds.intervals import Known
 from ginnacer_verify.bounds.substitution import Choices, lines_of, tightened
+from ginnacer_verify.box import Ball
 from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.parts import parts
 from ginnacer_verify.engines.progress import Observer, Progress
-from ginnacer_verify.graph.graph import Apply, Graph
-from ginnacer_verify.properties.property import Polytope
+from ginnacer_verify.graph.graph import Apply, Graph, Original
+from ginnacer_verify.graph.joint import joined
+from ginnacer_verify.properties.property import Polytope, Property, beside
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 from ginnacer_verify.rounding import up
@@ -29,6 +31,8 @@ FEW_INPUTS = 12
 """Up to so many varying inputs boxes are halved; beyond, neurons are cut."""
 STEPS_BOX, STEPS_ROOT, STEPS = 2, 24, 8
 """How often multipliers are improved: for a halved box, for a property's whole box, for a region with cuts."""
+NARROW = 64
+"""An input is not halved while another, measured by the property's box, is so much wider: each is halved in the end."""
 MOST_BOXES = 256
 MOST_VALUES = 12_000_000
 """Regions that are bounded together, and numbers that are held for them."""
@@ -69,13 +73,8 @@ class RegionRun:
         observe: Observer | None = None,
         within: tuple[Sequence[int], Known] | None = None,
     ) -> None:
-        self.judge, self.graph, self.deadline, self.falsify, self.observe = (
-            judge,
-            judge.graph,
-            deadline,
-            falsify,
-            observe,
-        )
+        self.judge, self.deadline, self.falsify, self.observe = judge, deadline, falsify, observe
+        self.graph, self.unsafe = constrained(judge.graph, judge.prop)
         self.random = np.random.default_rng(seed)
         self.disjuncts = judge.prop.disjuncts
         self.open: list[Region] = []
@@ -113,7 +112,8 @@ class RegionRun:
         cuts: dict[int, Cuts] = {}
         if halving:
             lower, upper = np.array([r.lower for r in batch]), np.array([r.upper for r in batch])
-            known, steps = self._tightened(lower, upper), STEPS_BOX if rows.shape[1] == 1 else STEPS
+            known = self._tightened(lower, upper, self.disjuncts[batch[0].disjunct].ball)
+            steps = STEPS_BOX if rows.shape[1] == 1 else STEPS
         else:
             known, cuts = self._known(batch)
             steps = STEPS if batch[0].cuts else STEPS_ROOT
@@ -133,8 +133,8 @@ class RegionRun:
             self.open += children
         return None
 
-    def _tightened(self, lower: Array, upper: Array, within: Known | None = None) -> Known:
-        return tightened(self.graph, lower, upper, within=within, deadline=self.deadline, work=WORK)
+    def _tightened(self, lower: Array, upper: Array, ball: Ball | None = None) -> Known:
+        return tightened(self.graph, lower, upper, deadline=self.deadline, work=WORK, ball=ball)
 
     def _halves(self, region: Region) -> bool:
         return bool(np.count_nonzero(region.lower < region.upper) <= FEW_INPUTS)
@@ -147,7 +147,8 @@ class RegionRun:
         batch = [self.open.pop()]
         while self.open and len(batch) < most:
             other = self.open[-1]
-            alike = len(self.disjuncts[other.disjunct].outputs) == len(self.disjuncts[first.disjunct].outputs)
+            alike = len(self.unsafe[other.disjunct]) == len(self.unsafe[first.disjunct])
+            alike &= self.disjuncts[other.disjunct].ball is self.disjuncts[first.disjunct].ball
             if halving != self._halves(other) or not alike:
                 break
             if not halving and (other.disjunct != first.disjunct or bool(other.cuts) != bool(first.cuts)):
@@ -157,7 +158,7 @@ class RegionRun:
 
     def _rows(self, batch: Sequence[Region]) -> tuple[Array, Array]:
         """The unsafe rows of each region's disjunct, and their offsets: unsafe where all rows are at most these."""
-        polytopes = [self.disjuncts[region.disjunct].outputs for region in batch]
+        polytopes = [self.unsafe[region.disjunct] for region in batch]
         count = max(1, *(len(polytope) for polytope in polytopes)) if polytopes else 1
         rows = np.zeros((len(batch), count, self.graph.outputs))
         offset = np.full((len(batch), count), -np.inf)
@@ -170,7 +171,7 @@ class RegionRun:
         largest = np.broadcast_to(known.largest(len(self.graph.nodes) - 1), (len(batch), self.graph.outputs))
         raised = offset.copy()
         for i, region in enumerate(batch):
-            polytope = self.disjuncts[region.disjunct].outputs
+            polytope = self.unsafe[region.disjunct]
             raised[i, : len(polytope)] = charged(polytope, largest[i])
         return raised
 
@@ -179,9 +180,10 @@ class RegionRun:
         first = batch[0]
         if first.disjunct not in self.roots:
             box = self.disjuncts[first.disjunct].box
-            alike = [n for n in self.roots if self.disjuncts[n].box is box]
+            ball = self.disjuncts[first.disjunct].ball
+            alike = [n for n in self.roots if self.disjuncts[n].box is box and self.disjuncts[n].ball is ball]
             self.roots[first.disjunct] = (
-                self.roots[alike[0]] if alike else self._tightened(box.lower[None], box.upper[None])
+                self.roots[alike[0]] if alike else self._tightened(box.lower[None], box.upper[None], ball)
             )
         root = self.roots[first.disjunct]
         lower, upper = np.array([r.lower for r in batch]), np.array([r.upper for r in batch])
@@ -197,7 +199,7 @@ class RegionRun:
         )
         for number, cut in cuts.items():
             within.tighten(number, cut.lower, cut.upper)
-        return tightened(self.graph, lower, upper, within=within, work=0.0), cuts
+        return tightened(self.graph, lower, upper, within=within, work=0.0, ball=root.ball), cuts
 
     def _start(self, batch: Sequence[Region], known: Known, cuts: dict[int, Cuts], offset: Array) -> Multipliers:
         """Where the multipliers begin: at those of the region that each came from, else at what is best on its own."""
@@ -241,8 +243,8 @@ class RegionRun:
         points = np.concatenate([found.corner[worst], middles])
         outputs = self.graph.evaluate(points)
         for point, y, i in zip(points, outputs, [*worst, *worst], strict=True):
-            disjunct = self.disjuncts[batch[i].disjunct]
-            if bool((disjunct.outputs.matrix @ y <= disjunct.outputs.offset).all()):
+            disjunct, unsafe = self.disjuncts[batch[i].disjunct], self.unsafe[batch[i].disjunct]
+            if bool((unsafe.matrix @ y <= unsafe.offset).all()):
                 judgement = self.judge(settle(point, disjunct.witnesses, self.judge.dtype))
                 if isinstance(judgement, Counterexample):
                     return judgement
@@ -269,6 +271,9 @@ class RegionRun:
         if halving:  # a plane that hardly moves along a wide input says little about what lies behind it
             width = region.upper - region.lower
             score = np.where(score >= 0, score + 0.1 * np.abs(score).max() * width / max(width.max(), 1e-300), -1.0)
+            whole = self.disjuncts[region.disjunct].box.width
+            share = np.divide(width, whole, out=np.zeros_like(width), where=(whole > 0) & (score >= 0))
+            score = np.where((share * NARROW >= share.max()) | (score < 0), score, 0.0)
         j = int(score.argmax())
         if not score[j] > 0:
             return []
@@ -323,6 +328,17 @@ def charged(polytope: Polytope, largest: Array) -> Array:
         return polytope.offset
     raised = up(polytope.offset + up(slop @ largest, 2 + len(largest)))
     return np.where(np.isnan(raised), np.inf, raised)
+
+
+def constrained(graph: Graph, prop: Property) -> tuple[Graph, list[Polytope]]:
+    """The graph and the unsafe set of each disjunct; with linear input constraints the inputs are outputs as well, and
+    the constraints are rows like others."""
+    if not any(len(disjunct.inputs) for disjunct in prop.disjuncts):
+        return graph, [disjunct.outputs for disjunct in prop.disjuncts]
+    everything = joined(
+        [Original(graph, tuple(range(graph.inputs)))], graph.inputs, [(i,) for i in range(graph.inputs)]
+    )
+    return everything, [beside(disjunct.outputs, disjunct.inputs) for disjunct in prop.disjuncts]
 
 
 def _row(chosen: Multipliers, i: int) -> Multipliers:

@@ -26,6 +26,9 @@ HOPEFUL = 1e-4
 
 LEAK = 0.01
 """What inactive ReLUs let through, for half of the starts."""
+NOISE = 1e-6
+"""Points that differ by less than this share of what is hopeful lie on one plateau: which of them is unsafe in float32,
+only a replay can tell."""
 REPLAYS = 32
 """How often one attack asks the judge: on a plateau next to 0 every point looks promising."""
 
@@ -105,12 +108,15 @@ def descend(graph: Graph, goal: Goal, box: Box, x: Array, deadline: Deadline) ->
             yield x[np.argsort(excess, kind="stable")[:3]]
         if deadline.passed:
             return
-        x = inside(box.clip(x - step * box.width * np.sign(slope)), goal.disjunct, box)
+        ball = goal.disjunct.ball
+        move = box.width * np.sign(slope) if ball is None else 2 * ball.radius * ball.towards(slope)
+        x = inside(box.clip(x - step * move), goal.disjunct, box)
     yield x[np.argsort(goal.excess(graph.evaluate(x)), kind="stable")[:3]]
 
 
 def inside(x: Array, disjunct: Disjunct, box: Box) -> Array:
-    """The batch moved into the linear input constraints, by projections to just inside of each point's worst row."""
+    """The batch moved into the ball, and into the linear constraints by projections to just inside of the worst row."""
+    x = x if disjunct.ball is None else disjunct.ball.project(x)
     matrix, offset = disjunct.inputs.matrix, disjunct.inputs.offset
     for _ in range(50 if len(offset) else 0):
         over = x @ matrix.T - offset
@@ -132,7 +138,7 @@ def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadl
     scale = HOPEFUL * (1 + np.abs(goal.offset).max(initial=0.0))
     for points in descend(judge.graph, goal, box, x, deadline):
         for point, excess in zip(points, goal.excess(judge.graph.evaluate(points)), strict=True):
-            if replays < REPLAYS and excess <= scale and (excess <= 0 or excess < nearest):
+            if replays < REPLAYS and excess <= scale and (excess <= 0 or excess <= nearest + NOISE * scale):
                 if isinstance(found := judge(settle(point, disjunct.witnesses, judge.dtype)), Counterexample):
                     return found
                 nearest, replays = min(nearest, excess), replays + 1
