@@ -104,7 +104,7 @@ def test_bounds_hold_wherever_the_decisions_do(block: int, smooth: bool) -> None
         bias = random.normal(size=6)
         phases = np.tile(relaxed.phase, (6, 1))
         start = random.random((6, relaxed.neurons)).astype(np.float32)
-        climbed = relaxed.ascend(weight.astype(np.float32), bias.astype(np.float32), phases, start, 8, np.inf)
+        climbed = relaxed.ascend(weight.astype(np.float32), bias.astype(np.float32), phases, start, 8, np.full(6, -1))
         y = values[-1][holds] @ weight.T + bias
         first = relaxed.rigorous(weight, bias, phases, start)
         better = relaxed.rigorous(weight, bias, phases, climbed.multipliers)

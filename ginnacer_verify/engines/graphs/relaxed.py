@@ -13,7 +13,7 @@ import numpy as np
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import Known
 from ginnacer_verify.bounds.substitution import Choices, planes
-from ginnacer_verify.engines.graphs.bent import Bent, Mixed
+from ginnacer_verify.engines.graphs.bent import Bent, Indices, Mixed
 from ginnacer_verify.engines.phases.ascent import (
     ACTIVE,
     FIRST,
@@ -105,12 +105,14 @@ class Relaxed:
 
     @np.errstate(all="ignore")
     def ascend(
-        self, weight: Single, bias: Single, phase: Phases, start: Single, steps: int, enough: float = 0.0
+        self, weight: Single, bias: Single, phase: Phases, start: Single, steps: int, goal: Indices | None = None
     ) -> Climbed:
         """Bounds of `weight @ value + bias`, row by row, with their multipliers improved `steps` times.
 
-        Rows with a bound above `enough` are left alone."""
+        Once a bound is above 0, all rows with the same goal are left alone: each row has its own unless they are given,
+        and those with a negative one are never left alone."""
         rows = len(bias)
+        goal = np.arange(rows) if goal is None else goal
         found = Climbed(
             np.full(rows, -np.inf, np.float32),
             start.copy(),
@@ -145,7 +147,7 @@ class Relaxed:
             if step == steps:
                 break
             m = _moved(m, gradient, used, phase, mean, square, floor, step)
-            still = ~(found.bound[here] > enough)
+            still = ~np.isin(goal, goal[(found.bound > 0) & (goal >= 0)])[here]
             if not still.any():
                 break
             if np.count_nonzero(still) < 0.8 * len(still):

@@ -16,7 +16,7 @@ from ginnacer_verify.engines.phases.trees import Indices, Trees, Wanted, chunks
 from ginnacer_verify.graph.function import Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Graph
 
-WORK = 3e11
+WORK = 1e12
 """Multiplications that the bounds of one node may take; nodes that would take more keep their intervals."""
 STEPS = 5
 """How often the multipliers of a split leaf are improved."""
@@ -89,7 +89,7 @@ class Tightening:
             self._decide(number, wanted[number])
             rows = np.flatnonzero(loose_of(graph, number, wanted[number], self.known)[0])
             curved = any(cost[source] > 0 for source in node.sources) and _after_functions(graph, number)
-            passes = 2 * self.effort.steps + 4
+            passes = self.effort.steps + 4
             if len(rows) and curved and not self.deadline.passed and 2 * len(rows) * cost[number] * passes <= WORK:
                 self._tighten(number, rows, wanted[number])
         return Region(self.region.singles, self.known, self.region.decided)
@@ -110,13 +110,15 @@ class Tightening:
         if relus and self.effort.rounds and 2 * len(rows) * size <= WEIGHTS:
             found = self._grown(relaxed, rows, size)
         else:
-            found = self._climbed(relaxed, rows, size, 0.0 if relus else np.inf)
+            found = self._climbed(relaxed, rows, size, relus)
         lower, upper = np.full((1, size), -np.inf), np.full((1, size), np.inf)
         lower[0, rows], upper[0, rows] = found[: len(rows)], -found[len(rows) :]
         self.known.tighten(number, lower, upper)
 
-    def _climbed(self, relaxed: Relaxed, rows: Indices, size: int, enough: float) -> Array:
-        """Lower bounds of elements and of their negations, with multipliers of their own."""
+    def _climbed(self, relaxed: Relaxed, rows: Indices, size: int, relus: bool) -> Array:
+        """Lower bounds of elements and of their negations, with multipliers of their own.
+
+        A ReLU that either of them shows to be stable needs no better bounds."""
 
         def work(part: slice) -> Array:
             chosen = rows[part]
@@ -125,9 +127,12 @@ class Tightening:
             weight = _units(chosen, size)
             phase = np.tile(relaxed.phase, (len(weight), 1))
             start = np.where(phase == UNDECIDED, relaxed.steep, np.float32(0))
-            none = np.zeros(len(weight))
+            none, goal = (
+                np.zeros(len(weight)),
+                np.tile(np.arange(len(chosen)) if relus else np.full(len(chosen), -1), 2),
+            )
             single = weight.astype(np.float32)
-            found = relaxed.ascend(single, none.astype(np.float32), phase, start, self.effort.steps, enough)
+            found = relaxed.ascend(single, none.astype(np.float32), phase, start, self.effort.steps, goal)
             return relaxed.rigorous(weight, none, phase, found.multipliers).reshape(2, -1)
 
         self.nodes += 2 * len(rows)
