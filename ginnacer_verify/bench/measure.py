@@ -84,12 +84,17 @@ def _places(tool: Tool, instance: Instance, limits: Limits, folder: Path) -> dic
     files = {"network": instance.network_file, "property": instance.property_file}
     if not tool.is_ours:
         files = {name: _unpacked(file, folder) for name, file in files.items()}
-    return {name: str(file) for name, file in files.items()} | {
+    return {name: _word(file) for name, file in files.items()} | {
         "timeout": seconds_for(tool, instance.timeout),
         "category": instance.category,
         "threads": str(limits.threads),
         "result": str(folder / "result.txt"),
     }
+
+
+def _word(file: Path) -> str:
+    """The file as a word of a command, which no tool can take for an option."""
+    return f"./{file}" if str(file).startswith("-") else str(file)
 
 
 def _unpacked(file: Path, folder: Path) -> Path:
