@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ginnacer_verify.commands.files import STDIN, content, read_network, read_property, write_witness
+from ginnacer_verify.commands.files import content, read_property, write_witness
+from ginnacer_verify.commands.networks import add_networks, load_all, split_files
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.commands.sentence import sentence, shortened
 from ginnacer_verify.deadline import Deadline
@@ -20,6 +21,7 @@ from ginnacer_verify.properties.property import Property
 from ginnacer_verify.query.backend import backend_names
 from ginnacer_verify.replay.witness import witness_text
 
+USAGE = "give one network and one property, `verify NET PROP`, or networks by name, `verify PROP --network N=NET ...`"
 LOOP = ("backend", "initial", "refine", "per_round")
 """Options of the loop, by their names in `verify`."""
 
@@ -28,13 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or only the latter; - is stdin"
     )
-    parser.add_argument(
-        "--network",
-        action="append",
-        default=[],
-        metavar="NAME=NET.onnx",
-        help="the network, in the VNN-LIB standard's form",
-    )
+    add_networks(parser)
     parser.add_argument(
         "--engine", choices=ENGINES, default="auto", help="boxes and phases are native, cegar is the loop"
     )
@@ -66,20 +62,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     deadline = Deadline.after(args.timeout - (max(0.0, time.time() - args.since) if args.since else 0.0))
-    network_file, property_file = _files(args)
+    files, (property_file,) = split_files(args.files, args.network, 1, USAGE)
     if args.certificate and args.arithmetic != "real":
         raise InputError("certificates are proofs in real arithmetic: leave out --certificate or --arithmetic")
     try:
         prop = read_property(property_file, deadline)
-        _check_name(args, prop)
-        network = read_network(network_file, deadline)
+        networks = load_all(files, deadline)
     except OutOfTime as problem:
         return _late(args, problem, deadline)
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
     try:
         with observer(args.trace, live=not (args.quiet or args.json)) as observe:
             verdict = verify(
-                network,
+                networks,
                 prop,
                 timeout=deadline.left,
                 engine=args.engine,
@@ -97,26 +92,28 @@ def run(args: argparse.Namespace) -> int:
         write_witness(args.witness, prop, verdict.counterexample)
         remark(args, f"counterexample: {args.witness}")
     if args.certificate:
-        from ginnacer_verify.certificate.certify import certify
-
-        found = certify(content(network_file), content(property_file), verdict, args.certificate, deadline)
-        remark(args, f"certificate: {found.path}" if found.path else found.reason)
+        _certify(args, list(files.values()), property_file, verdict, deadline)
     if args.trace:
         remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0
+
+
+def _certify(
+    args: argparse.Namespace, networks: list[Path], property_file: Path, verdict: Verdict, deadline: Deadline
+) -> None:
+    from ginnacer_verify.certificate.certify import certify
+
+    if len(networks) > 1:
+        remark(args, "no certificate: proofs about several networks cannot be written yet")
+        return
+    written = certify(content(networks[0]), content(property_file), verdict, args.certificate, deadline)
+    remark(args, f"certificate: {written.path}" if written.path else written.reason)
 
 
 def _late(args: argparse.Namespace, problem: OutOfTime, deadline: Deadline) -> int:
     """The answer when time ran out before there was anything to decide."""
     _show(args, None, Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent)))
     return 1
-
-
-def _check_name(args: argparse.Namespace, prop: Property) -> None:
-    """Refuse a network that is given under another name than the property speaks of."""
-    names = [text.split("=", 1)[0] for text in args.network]
-    if prop.network and names and names != [prop.network]:
-        raise InputError(f"the property is about the network {prop.network!r}, not {', '.join(names)}")
 
 
 def _seconds(text: str) -> float:
@@ -127,17 +124,6 @@ def _seconds(text: str) -> float:
     if not (value >= 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more, not {text}")
     return value
-
-
-def _files(args: argparse.Namespace) -> tuple[Path, Path]:
-    """The network and the property, in our own way of naming them or in the standard's."""
-    if len(args.files) == 2 and not args.network:
-        if args.files[0] == args.files[1] == STDIN:
-            raise InputError("only one of the network and the property can be read from stdin")
-        return args.files[0], args.files[1]
-    if len(args.files) == 1 and len(args.network) == 1 and (network := args.network[0].partition("=")[2]):
-        return Path(network), args.files[0]
-    raise InputError("give one network and one property: `verify NET PROP` or `verify PROP --network N=NET`")
 
 
 def _show(args: argparse.Namespace, prop: Property | None, verdict: Verdict) -> None:

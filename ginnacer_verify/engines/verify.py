@@ -9,7 +9,7 @@ The rule that fired is part of the verdict's statistics.
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.query.backend import Backend, backend_class
 from ginnacer_verify.replay.attack import falsify
+from ginnacer_verify.replay.joint import subject
 from ginnacer_verify.replay.judge import Counterexample, Judge
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         return Choice("regions", f"a graph, {varying} varying inputs")
     weights = sum(layer.inputs * layer.outputs for layer in network.layers)
     if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
-        if engine not in {"auto", "cegar"}:
-            raise InputError("the native engine does not know linear input constraints: use --engine cegar")
-        return Choice("cegar", "linear input constraints" if engine == "auto" else "as asked for")
+        if engine not in {"auto", "cegar", "regions"}:
+            raise InputError("the native engines do not know linear input constraints: use --engine regions or cegar")
+        return Choice("cegar", "linear input constraints") if engine == "auto" else Choice(engine, "as asked for")
     if engine == "boxes" and not network.arithmetic.is_real:
         raise InputError("the engine boxes knows real arithmetic only: use --engine phases, regions or cegar")
     if engine in {"boxes", "phases", "native"} and not native.available():
@@ -115,7 +116,7 @@ def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network 
 
 
 def verify(
-    network: Network | Graph,
+    network: Network | Graph | Mapping[str, Network | Graph],
     prop: Property,
     *,
     timeout: float = 60.0,
@@ -132,22 +133,26 @@ def verify(
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
-    `Holds` is proved in real arithmetic on the network's weights; with the arithmetic "float32" for the network as it
-    is executed in its own precision, in whatever order sums are taken. `Violated` carries an input that was replayed in
-    the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
-    often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine`
-    ("split", or a function) and `per_round` (8) are for the loop, and any of them chooses it unless an engine is named;
-    `threads` (default: all cores) is for the native engine. `observe` sees at least one moment of every run."""
+    A property about several networks takes them by name, `{"f": f, "g": g}`. `Holds` is proved in real arithmetic on
+    the network's weights; with the arithmetic "float32" for the network as it is executed in its own precision, in
+    whatever order sums are taken. `Violated` carries an input that was replayed in the network's own precision;
+    `Undecided` says why. The timeout is one deadline for everything. `restarts` is how often the falsifier starts per
+    disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine` ("split", or a function) and
+    `per_round` (8) are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all
+    cores) is for the native engine. `observe` sees at least one moment of every run."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
     engine = _engine(engine, {"backend": backend, "initial": initial, "refine": refine, "per_round": per_round})
     _check_names(backend, initial, refine)
     deadline = Deadline.after(timeout)
     if arithmetic not in ARITHMETICS:
         raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
+    whole = subject(network, prop)
     if arithmetic != "real":
-        network, prop = network.executed(), prop.as_seen_in(network.dtype)
+        if whole.originals:
+            raise InputError("properties with several networks or with products are decided in real arithmetic only")
+        whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
     try:
-        given, network = network, _form(network, engine, deadline)
+        given, network = whole, _form(whole, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     choice = choose(network, prop, engine)

@@ -46,7 +46,7 @@ def chain_of(graph: Graph, deadline: Deadline = FOREVER) -> Network:
             if graph.last_use[source] <= number:
                 values.pop(source, None)
     layers = chain.layers(values[len(graph.nodes) - 1])
-    return Network(layers, graph.input_shape, graph.output_shape, graph.dtype, graph.model)
+    return Network(layers, graph.input_shape, graph.output_shape, graph.dtype, graph.model, graph.originals)
 
 
 def graph_of(network: Network | Graph) -> Graph:
@@ -60,7 +60,7 @@ def graph_of(network: Network | Graph) -> Graph:
         at = builder.affine((at, linear_map(layer.weight)), bias=layer.bias)
     kind = str(network.dtype)
     x, y = Described("input", network.input_shape, kind), Described("output", network.output_shape, kind)
-    graph = builder.graph(at, [x], [y], network.model)
+    graph = replace(builder.graph(at, [x], [y], network.model), originals=network.originals)
     if any(layer.size is not None for layer in network.layers):
         return graph  # layers that were multiplied out are not what is executed
     return replace(graph, arithmetic=network.arithmetic)
