@@ -80,7 +80,7 @@ def test_what_is_wrong_with_a_large_property_is_said_with_its_line() -> None:
     with pytest.raises(VnnlibSyntaxError, match="prop:4"):
         parse_vnnlib(_text("(assert (<= Y[0] nothing))"), source="prop", deadline=deadline)
     with pytest.raises(UnsupportedProperty):
-        parse_vnnlib(_text("").replace("X real", "X int8"), source="prop", deadline=deadline)
+        parse_vnnlib(_text("").replace("X real", "X float16"), source="prop", deadline=deadline)
 
 
 def test_the_deadline_holds_while_the_parser_of_the_standard_is_at_work() -> None:
