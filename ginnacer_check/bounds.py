@@ -7,7 +7,7 @@ products is off by at most `n u / (1 - n u)` times the sum of the absolute value
 (Higham, Accuracy and Stability of Numerical Algorithms, 3.1; u is the unit roundoff). `TINY` stands for underflow.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -47,12 +47,18 @@ class Known:
     @classmethod
     def joined(cls, some: "list[Known]") -> "Known":
         """What is known of several regions as a batch."""
-        every = zip(*((one.lower, one.upper, one.reach) for one in some), strict=True)
-        return cls(*([np.concatenate(values) for values in zip(*lists, strict=True)] for lists in every))
+
+        def batch(lists: Iterable[list[Array]]) -> list[Array]:
+            return [np.concatenate(values) for values in zip(*lists, strict=True)]
+
+        return cls(batch(k.lower for k in some), batch(k.upper for k in some), batch(k.reach for k in some))
 
     def part(self, which: Array) -> "Known":
         """Some regions of the batch."""
-        return Known(*([v[which] if len(v) > 1 else v for v in some] for some in (self.lower, self.upper, self.reach)))
+        lower, upper, reach = (
+            [v[which] if len(v) > 1 else v for v in some] for some in (self.lower, self.upper, self.reach)
+        )
+        return Known(lower, upper, reach)
 
     @property
     def empty(self) -> Array:

@@ -106,7 +106,7 @@ class Problem:
         self.network, self.formula = read_network(model), read_formula(text.decode())
         sizes = self.network.nodes[0].size, self.network.nodes[-1].size
         if sizes != self.formula.sizes:
-            raise Unreadable(f"the network has {sizes[0]} inputs and {sizes[1]} outputs, the property speaks of others")
+            raise Unreadable(f"the network has {sizes[0]} inputs and {sizes[1]} outputs, the property has others")
         self.hashes = hashlib.sha256(model).hexdigest(), hashlib.sha256(text).hexdigest()
         self.parts = self.formula.parts()
         self.sizes = [self.network.nodes[number].size for number in self.network.relus]
@@ -123,7 +123,14 @@ class Problem:
 
 
 def check(
-    model: bytes, text: bytes, file: BinaryIO, *, exact: float = 0.0, jobs: int = 1, seed: Any = None, progress: Any = None
+    model: bytes,
+    text: bytes,
+    file: BinaryIO,
+    *,
+    exact: float = 0.0,
+    jobs: int = 1,
+    seed: Any = None,
+    progress: Any = None,
 ) -> Report:
     """Check a certificate for a network and a property, given as the bytes of their files; Refused if it is wrong.
 
@@ -322,7 +329,8 @@ class Closer:
             shares = np.array([leaf.shares for leaf in leaves])
             rows, strict = (shares @ rows[0])[:, None], ((shares > 0) & strict).any(axis=1)[:, None]
             owner = np.array(first.region.open)
-        slopes = {network.relus[k]: np.array(some) for k, some in enumerate(zip(*(leaf.slopes for leaf in leaves)))}
+        given = zip(*(leaf.slopes for leaf in leaves), strict=True)
+        slopes = {network.relus[k]: np.array(some) for k, some in enumerate(given)}
         found = least(network, start, rows, known, slopes, _weights(network, leaves), met)
         if met is not None:
             met[-1] = found
@@ -336,7 +344,7 @@ class Closer:
         contexts = {leaf.region.context for leaf in leaves}
         if len(contexts) == 1:
             return self.known(contexts.pop(), exact)
-        each = {context: self.known(context, exact) for context in contexts}
+        each: dict[Any, Any] = {context: self.known(context, exact) for context in contexts}
         return Known.joined([each[leaf.region.context] for leaf in leaves])
 
     def bounded(self, leaves: Sequence[Leaf], exact: bool = False) -> Known:

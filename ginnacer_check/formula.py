@@ -67,11 +67,12 @@ class Disjunct:
 
 def below(value: Any) -> float:
     """The largest float64 that is not above a rational."""
+    exact = Fraction(int(value.numerator), int(value.denominator))
     try:
-        nearest = float(Fraction(int(value.numerator), int(value.denominator)))
+        nearest = float(exact)
     except OverflowError:
-        nearest = sys.float_info.max if value > 0 else -np.inf
-    return nearest if nearest <= value else float(np.nextafter(nearest, -np.inf))
+        return sys.float_info.max if exact > 0 else -np.inf
+    return nearest if nearest <= exact else float(np.nextafter(nearest, -np.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +110,11 @@ class Formula:
         for j, (_, row) in enumerate(rows):
             for name, coefficient in row.terms:
                 matrix[name[0]][j, int(name[2:])] = coefficient
-        owner, offset, strict = (np.array([(n, r.offset, r.strict)[k] for n, r in rows], t)
-                                 for k, t in enumerate((int, object, bool)))  # fmt: skip
+        owner = np.array([number for number, _ in rows], int)
+        offset, strict = (
+            np.array([row.offset for _, row in rows], object),
+            np.array([row.strict for _, row in rows], bool),
+        )
         ends = self.disjuncts[numbers[0]].box(self.inputs)
         return Part(*ends, tuple(numbers), owner, matrix["X"], matrix["Y"], offset, strict)
 

@@ -307,7 +307,9 @@ class Reader:
     def read_batchnormalization(self, a: Any, value: Value, gamma: Any, beta: Any, mean: Any, variance: Any) -> Value:
         if a.get("training_mode", 0) or a.get("spatial", 1) != 1 or self.opset < 7:
             raise Unreadable("this kind of BatchNormalization is not something that this program reads")
-        factor = np.asarray(gamma, float) / np.sqrt(np.asarray(variance, float) + float(np.float32(a.get("epsilon", 1e-5))))
+        factor = np.asarray(gamma, float) / np.sqrt(
+            np.asarray(variance, float) + float(np.float32(a.get("epsilon", 1e-5)))
+        )
         axes = (1, -1, *(1,) * (len(value.shape) - 2))
         offset = (np.asarray(beta, float) - factor * np.asarray(mean, float)).reshape(axes)
         return self.affine([value.node], [self._spread(value, value.shape, factor.reshape(axes))], value.shape, offset)

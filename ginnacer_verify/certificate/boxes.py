@@ -28,7 +28,6 @@ EVEN = 1.0
 """How much an input's share of its first width counts beside how far the bound moves along it."""
 
 
-
 @dataclass(frozen=True, eq=False)
 class Open:
     """A region that is not closed yet: its node of the tree, and how often it was cut since its context."""
@@ -123,12 +122,14 @@ class Boxes:
         self, leaves: list[Leaf], closed: Array, known: Known, met: dict[int, Array]
     ) -> tuple[Array, list[Leaf]]:
         """Look for multipliers where single rows with the checker's own lines do not suffice."""
-        again = np.flatnonzero(~closed)
+        again = np.flatnonzero(np.logical_not(closed))
         if not len(again):
             return closed, leaves
         own = known.part(again)
         shares = mixtures(met[0][again], met[-1][again], own.lower[0], own.upper[0])
-        better, _ = self.climber.climb([leaves[i] for i in again], own, {}, STEPS, [Multipliers(rows=r) for r in shares])
+        better, _ = self.climber.climb(
+            [leaves[i] for i in again], own, {}, STEPS, [Multipliers(rows=r) for r in shares]
+        )
         done, _ = self.closer.close(better, known=own)
         closed, leaves = np.array(closed), list(leaves)
         for i, leaf, fine in zip(again, better, done, strict=True):

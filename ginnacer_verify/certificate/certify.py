@@ -49,16 +49,16 @@ def certify(
     try:
         roots = list(_prove(problem, tree, closer, deadline, record or Record()))
     except OutOfTime:
-        return Certified(None, "no certificate: time ran out after the verdict; raise --timeout")
+        return Certified(
+            None, "no certificate: the time limit was reached after the verdict; give it more with --timeout"
+        )
     except TooNear:
         return Certified(None, "no certificate: the bounds of the checker are too coarse for this proof")
     write(path, "unsat", problem.hashes, (r for root in roots for r in tree.bytes_of(root)), remarks=remarks)
     return Certified(path, regions=len(tree.records))
 
 
-def _prove(
-    problem: Problem, tree: Tree, closer: Closer, deadline: Deadline, record: Record
-) -> Iterator[int]:
+def _prove(problem: Problem, tree: Tree, closer: Closer, deadline: Deadline, record: Record) -> Iterator[int]:
     """The root of each part's proof."""
     boxes = Boxes(closer, tree, deadline, record)
     phases: Phases | None = None

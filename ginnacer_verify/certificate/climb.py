@@ -78,7 +78,9 @@ class Climber:
         network, part = self.problem.goal(first.part, False), self.problem.parts[first.part]
         mine = part.owner == first.open[0]
         rows = np.broadcast_to(np.eye(len(mine))[mine], (many, int(mine.sum()), len(mine)))
-        spread = [[np.broadcast_to(v, (many, v.shape[1])) for v in some] for some in (known.lower, known.upper, known.reach)]
+        spread = [
+            [np.broadcast_to(v, (many, v.shape[1])) for v in some] for some in (known.lower, known.upper, known.reach)
+        ]
         ours = Known(spread[0][0], spread[1][0], *spread)
         cuts = {number: Cuts(*ends) for number, ends in decided.items()}
         start = self._start(network, ours, cuts, rows.shape[1], starts or [None] * many)
