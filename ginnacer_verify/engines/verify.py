@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ginnacer_verify import native
+from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
 from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.refinement import loop as cegar
-from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES, Strategy
+from ginnacer_verify.engines.refinement.abstracted import Options, Refine
+from ginnacer_verify.engines.refinement.methods import method_named, refinement_named
+from ginnacer_verify.engines.refinement.relational import INITIAL
 from ginnacer_verify.engines.verdict import Holds, Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.errors import InputError, NativeUnavailable, OutOfTime, UnsupportedOperator
 from ginnacer_verify.graph.chain import as_chain
@@ -123,8 +126,10 @@ def verify(
     timeout: float = 60.0,
     engine: str = "auto",
     backend: str | Backend | None = None,
+    abstraction: str | Abstraction | None = None,
+    options: Options | None = None,
     initial: str | None = None,
-    refine: str | Strategy | None = None,
+    refine: str | Refine | None = None,
     per_round: int | None = None,
     seed: int = 0,
     restarts: int = RESTARTS,
@@ -139,13 +144,15 @@ def verify(
     the network's weights; with the arithmetic "float32" for the network as it is executed in its own precision, in
     whatever order sums are taken. `Violated` carries an input that was replayed in the network's own precision;
     `Undecided` says why. The timeout is one deadline for everything. `restarts` is how often the falsifier starts per
-    disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine` ("split", or a function) and
+    disjunct; 0 switches it off. `backend` ("highs"), `abstraction` ("relational", or one of the network to start from),
+    `options` (how it begins: centroid, strategy, ...), `initial` ("relaxed"), `refine` ("split", or a function) and
     `per_round` (8) are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all
     cores) is for the native engine. `observe` sees at least one moment of every run; `record` is told what a
     certificate needs."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
-    engine = _engine(engine, {"backend": backend, "initial": initial, "refine": refine, "per_round": per_round})
-    _check_names(backend, initial, refine)
+    asked = {"backend": backend, "abstraction": abstraction, "options": options, "initial": initial}
+    engine = _engine(engine, {**asked, "refine": refine, "per_round": per_round})
+    _check_names(backend, abstraction, initial, refine)
     deadline = Deadline.after(timeout)
     if arithmetic not in ARITHMETICS:
         raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
@@ -176,8 +183,9 @@ def verify(
             prop,
             timeout=deadline.left,
             backend="highs" if backend is None else backend,
-            initial=initial or choice.initial,
-            refine="split" if refine is None else refine,
+            abstraction=_method(abstraction),
+            options=_options(options, abstraction, initial or choice.initial),
+            refine=refine,
             per_round=8 if per_round is None else per_round,
             seed=seed,
             restarts=restarts,
@@ -226,15 +234,33 @@ def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: i
             raise InputError(f"{name} must be a whole number, {smallest} or more, not {value!r}")
 
 
-def _check_names(backend: str | Backend | None, initial: str | None, refine: str | Strategy | None) -> None:
+def _method(abstraction: str | Abstraction | None) -> str:
+    """The name of the abstraction; one that is given as a value is the paper's."""
+    if abstraction is None:
+        return "relational"
+    return "paper" if isinstance(abstraction, Abstraction) else abstraction
+
+
+def _options(options: Options | None, abstraction: str | Abstraction | None, initial: str) -> Options:
+    found = replace(options or Options(), initial=initial)
+    return replace(found, saved=abstraction) if isinstance(abstraction, Abstraction) else found
+
+
+def _check_names(
+    backend: str | Backend | None,
+    abstraction: str | Abstraction | None,
+    initial: str | None,
+    refine: str | Refine | None,
+) -> None:
     if isinstance(backend, str):
         backend_class(backend)  # refuses names that there are not
     elif backend is not None and not isinstance(backend, Backend):
         raise InputError(f"backend must be a name or a Backend, not {type(backend).__name__}")
     if initial is not None and initial not in INITIAL:
         raise InputError(f"initial={initial!r} is unknown; choose one of {', '.join(INITIAL)}")
-    if refine is not None and not callable(refine) and refine not in STRATEGIES:
-        raise InputError(f"refine={refine!r} is unknown; choose one of {', '.join(STRATEGIES)}, or give a function")
+    refinement_named(method_named(_method(abstraction)), refine)  # refuses what does not fit
+    if initial is not None and _method(abstraction) != "relational":
+        raise InputError(f"initial={initial!r} is for the relational abstraction, not for {_method(abstraction)}")
 
 
 def _engine(engine: str, loop: dict[str, object]) -> str:
