@@ -78,10 +78,10 @@ class Climber:
         network, part = self.problem.goal(first.part, False), self.problem.parts[first.part]
         mine = part.owner == first.open[0]
         rows = np.broadcast_to(np.eye(len(mine))[mine], (many, int(mine.sum()), len(mine)))
-        spread = [
+        lower, upper, reach = (
             [np.broadcast_to(v, (many, v.shape[1])) for v in some] for some in (known.lower, known.upper, known.reach)
-        ]
-        ours = Known(spread[0][0], spread[1][0], *spread)
+        )
+        ours = Known(lower[0], upper[0], lower, upper, reach)
         cuts = {number: Cuts(*ends) for number, ends in decided.items()}
         start = self._start(network, ours, cuts, rows.shape[1], starts or [None] * many)
         found = ascend(self.graph(first.part), rows, np.zeros(rows.shape[:2]), ours, cuts, start, steps, self.deadline)
