@@ -24,6 +24,8 @@ Shape = tuple[int, ...]
 Place = tuple[Any, ...]
 CHUNK = 2_000_000
 """So many gathered cells are held at once."""
+FEW_WINDOWS, FAR = 16, 4
+"""The compiled kernels take many windows at a time, and the pixels between two of them apart."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,11 @@ class Convolution(LinearMap):
 
     @cached_property
     def _windows(self) -> Record | None:
-        """What the compiled kernels take; None where there are none, or for other than two dimensions."""
+        """What the compiled kernels take; None where there are none, for other than two dimensions, and where windows
+        are few or lie far apart: then each is multiplied on its own faster."""
         geometry = self.geometry
-        if len(geometry.kernel) != 2 or not native.available():
+        few = self.windows < FEW_WINDOWS or prod(geometry.stride) > FAR
+        if len(geometry.kernel) != 2 or few or not native.available():
             return None
         pairs = {
             ("height", "width"): geometry.extent,

@@ -13,6 +13,7 @@ import numpy as np
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import Known
 from ginnacer_verify.bounds.substitution import Choices, planes
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.engines.graphs.bent import Bent, Indices, Mixed
 from ginnacer_verify.engines.phases.ascent import (
     ACTIVE,
@@ -54,8 +55,16 @@ class Singles:
 class Relaxed:
     """Rows over the value of node `start` are bounded on the box of `known`, with some ReLUs decided."""
 
-    def __init__(self, singles: Singles, start: int, known: Known, decided: Mapping[Place, int]) -> None:
+    def __init__(
+        self,
+        singles: Singles,
+        start: int,
+        known: Known,
+        decided: Mapping[Place, int],
+        deadline: Deadline = FOREVER,
+    ) -> None:
         self.graph, self.singles, self.start, self.known = singles.graph, singles, start, known
+        self.deadline = deadline
         self.order = _before(self.graph, start)
         self.bent: dict[int, Bent] = {}
         self.low: dict[int, slice] = {}
@@ -126,6 +135,7 @@ class Relaxed:
         floor = np.float32(FLOOR) * np.abs(weight).mean(axis=1, keepdims=True)
         middle, radius = self._box
         for step in range(steps + 1):
+            steps = step if self.deadline.passed else steps
             used, plane, value = self._backward(weight, bias, phase, m)
             value = value + plane @ middle - np.abs(plane) @ radius
             improved = value > found.bound[here]

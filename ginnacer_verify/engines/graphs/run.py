@@ -41,11 +41,33 @@ LEAST_SHARE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A region, the disjuncts of its part that are open on it, and the next effort; None after halving."""
+    """A region, the disjuncts of its part that are open on it, and the next effort; None after halving. `before`
+    are the trees that were grown for them with less effort."""
 
     region: Region
     open: tuple[int, ...]
     effort: int | None
+    before: "Grown | None" = None
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """Trees for the rows of some disjuncts."""
+
+    trees: Trees
+    disjuncts: tuple[int, ...]
+
+    @property
+    def still(self) -> tuple[int, ...]:
+        """The disjuncts that are not out of reach."""
+        return tuple(number for number, reached in zip(self.disjuncts, self.trees.reached, strict=True) if not reached)
+
+    def further(self, other: "Grown | None") -> "Grown":
+        """This one, or another for the same open disjuncts that has come further: its worst leaf is better."""
+        if other is None or self.trees.reached.any() or not len(other.trees.leaves):
+            return self
+        ours, theirs = (one.trees.leaves.bound.min(initial=np.inf) for one in (self, other))
+        return self if ours >= theirs else other
 
 
 class GraphRun:
@@ -114,43 +136,35 @@ class GraphRun:
         self.unstable = max(self.unstable, region.unstable)
         if region.known.empty[0]:
             return None
-        trees = self._trees(part, region, task.open)
+        grown = Grown(self._trees(region, task.open), task.open).further(task.before)
+        trees = grown.trees
         last = task.effort is None or task.effort + 1 == len(EFFORTS)
         self._grow(trees, self.deadline if last else self._share(GROW))
         self.nodes += tightening.nodes + trees.nodes
-        still = tuple(number for number, reached in zip(task.open, trees.reached, strict=True) if not reached)
-        if not still or self.deadline.passed:
-            return REACHED if still else None
-        if found := self._attack(part, trees, task.open):
+        if not grown.still or self.deadline.passed:
+            return REACHED if grown.still else None
+        if found := self._attack(part, grown):
             return found
-        return self._next(part, task, region, tightening.votes, trees, still)
+        return self._next(task, region, tightening.votes, grown)
 
     def _grow(self, trees: Trees, deadline: Deadline) -> None:
         most = BYTES / (5 * trees.reduced.steep.size + 1)
         while not (trees.done or deadline.passed or len(trees.leaves) > most):
             trees.grow(WIDTH, STEPS, MOST)
 
-    def _next(
-        self,
-        part: Part,
-        task: Task,
-        region: Region,
-        votes: dict[Place, float],
-        trees: Trees,
-        still: tuple[int, ...],
-    ) -> Counterexample | str | None:
+    def _next(self, task: Task, region: Region, votes: dict[Place, float], grown: Grown) -> Counterexample | str | None:
         """More effort for a box; two halves otherwise; regions where no decision helps."""
-        wanted = _wanted_by_rows(trees)
+        wanted, still = _wanted_by_rows(grown.trees), grown.still
         if wanted is None and not votes:
-            return self._finish(part, region, still)
+            return self._finish(region, still)
         if task.effort is not None and task.effort + 1 < len(EFFORTS):
-            self.stack.append(Task(region, still, task.effort + 1))
+            self.stack.append(Task(region, still, task.effort + 1, grown))
             return None
         place = wanted or max(votes, key=lambda one: votes[one])
         self.stack += [Task(half, still, None) for half in region.halves(place)]
         return None
 
-    def _finish(self, part: Part, region: Region, still: tuple[int, ...]) -> Counterexample | str | None:
+    def _finish(self, region: Region, still: tuple[int, ...]) -> Counterexample | str | None:
         """Cut any function, and inputs, on what is left."""
         self.finisher = RegionRun(
             self.judge,
@@ -166,7 +180,7 @@ class GraphRun:
             self.finisher = None
         return outcome
 
-    def _trees(self, part: Part, region: Region, open_: tuple[int, ...]) -> Trees:
+    def _trees(self, region: Region, open_: tuple[int, ...]) -> Trees:
         """A tree for each row of the open disjuncts; a disjunct is out of reach when one of its rows is above 0."""
         last = len(self.graph.nodes) - 1
         rows, bias, goal = [np.zeros((0, self.graph.outputs))], [np.zeros(0)], [np.zeros(0, np.intp)]
@@ -175,21 +189,22 @@ class GraphRun:
             rows.append(polytope.matrix)
             bias.append(-charged(polytope, region.known.largest(last)[0]))
             goal.append(np.full(len(polytope), k))
-        relaxed = region.relaxed(last)
+        relaxed = region.relaxed(last, self.deadline)
         wanted = Wanted(np.concatenate(rows), np.concatenate(bias), np.concatenate(goal), len(open_))
         return Trees(relaxed, wanted, relaxed.phase, self.pool, self.deadline, steps=STEPS_ROWS)
 
-    def _attack(self, part: Part, trees: Trees, open_: tuple[int, ...]) -> Counterexample | None:
+    def _attack(self, part: Part, grown: Grown) -> Counterexample | None:
         """Descend from the corners of the box where the latest bounds are attained."""
         if not self.falsify:
             return None
-        owner = np.asarray(open_)[trees.wanted.goal[trees.latest.row]]
-        for number in dict.fromkeys(owner.tolist()):
+        trees = grown.trees
+        owner = np.asarray(grown.disjuncts)[trees.wanted.goal[trees.latest.row]]
+        for number in grown.still:
             own = np.flatnonzero(owner == number)
             worst = own[np.argsort(trees.latest.bound[own], kind="stable")[:CORNERS]]
             points: Array = np.where(trees.corner[worst], part.box.upper, part.box.lower)
             disjunct = self.judge.prop.disjuncts[number]
-            if found := attack(self.judge, disjunct, part.box, points, self.deadline):
+            if len(worst) and (found := attack(self.judge, disjunct, part.box, points, self.deadline)):
                 return found
         return None
 

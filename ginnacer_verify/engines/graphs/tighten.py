@@ -9,12 +9,13 @@ import numpy as np
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import Known, step
 from ginnacer_verify.bounds.substitution import cost_of, entering, loose_of
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.engines.graphs.relaxed import Place, Relaxed, Singles
 from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE, UNDECIDED
 from ginnacer_verify.engines.phases.trees import Indices, Trees, Wanted, chunks
 from ginnacer_verify.graph.function import Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Graph
+from ginnacer_verify.graph.linear import Select
 
 WORK = 1e12
 """Multiplications that the bounds of one node may take; nodes that would take more keep their intervals."""
@@ -38,8 +39,8 @@ class Region:
     def graph(self) -> Graph:
         return self.singles.graph
 
-    def relaxed(self, start: int) -> Relaxed:
-        return Relaxed(self.singles, start, self.known, self.decided)
+    def relaxed(self, start: int, deadline: Deadline = FOREVER) -> Relaxed:
+        return Relaxed(self.singles, start, self.known, self.decided, deadline)
 
     def halves(self, place: Place) -> tuple["Region", "Region"]:
         """The two parts where a ReLU is active, and where it is inactive."""
@@ -87,6 +88,8 @@ class Tightening:
             if number not in wanted:
                 continue
             self._decide(number, wanted[number])
+            if isinstance(node, Affine) and len(node.maps) == 1 and isinstance(node.maps[0], Select):
+                continue  # values that are only moved
             rows = np.flatnonzero(loose_of(graph, number, wanted[number], self.known)[0])
             curved = any(cost[source] > 0 for source in node.sources) and _after_functions(graph, number)
             passes = self.effort.steps + 4
@@ -104,7 +107,7 @@ class Tightening:
         self.known.tighten(number, lower, upper)
 
     def _tighten(self, number: int, rows: Indices, functions: list[int]) -> None:
-        relaxed = Relaxed(self.region.singles, number, self.known, self.region.decided)
+        relaxed = Relaxed(self.region.singles, number, self.known, self.region.decided, self.deadline)
         size = self.region.graph.nodes[number].size
         relus = all(_is_relu(self.region.graph, function) for function in functions)
         if relus and self.effort.rounds and 2 * len(rows) * size <= WEIGHTS:
@@ -127,10 +130,8 @@ class Tightening:
             weight = _units(chosen, size)
             phase = np.tile(relaxed.phase, (len(weight), 1))
             start = np.where(phase == UNDECIDED, relaxed.steep, np.float32(0))
-            none, goal = (
-                np.zeros(len(weight)),
-                np.tile(np.arange(len(chosen)) if relus else np.full(len(chosen), -1), 2),
-            )
+            goal = np.tile(np.arange(len(chosen)), 2) if relus else np.full(len(weight), -1)
+            none = np.zeros(len(weight))
             single = weight.astype(np.float32)
             found = relaxed.ascend(single, none.astype(np.float32), phase, start, self.effort.steps, goal)
             return relaxed.rigorous(weight, none, phase, found.multipliers).reshape(2, -1)
