@@ -17,6 +17,7 @@ from ginnacer_verify.engines.graphs.tighten import Effort, Region, Tightening
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.phases.trees import Trees, Wanted
 from ginnacer_verify.engines.progress import Observer, Progress
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.regions import RegionRun, charged
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge
@@ -85,10 +86,12 @@ class GraphRun:
         seed: int = 0,
         falsify: bool = True,
         observe: Observer | None = None,
+        record: Record | None = None,
     ) -> None:
         self.judge, self.graph, self.deadline = judge, judge.graph, deadline
         self.falsify, self.observe, self.threads, self.seed = falsify, observe, threads, seed
         self.stack: list[Task] = []
+        self.unproved = set(range(len(judge.prop.disjuncts)))
         self.regions = self.unstable = self.nodes = 0
         self.finisher: RegionRun | None = None
 
@@ -108,8 +111,7 @@ class GraphRun:
     def progress(self) -> Progress:
         if self.finisher is not None:
             return self.finisher.progress()
-        open_disjuncts = {number for task in self.stack for number in task.open}
-        return Progress("phases", self.regions, len(self.stack), self.unstable, len(open_disjuncts), self.deadline.left)
+        return Progress("phases", self.regions, len(self.stack), self.unstable, len(self.unproved), self.deadline.left)
 
     def _part(self, part: Part) -> Counterexample | str | None:
         known = intervals(self.graph, part.box.lower[None], part.box.upper[None])
@@ -122,6 +124,7 @@ class GraphRun:
                 return outcome
             if self.observe:
                 self.observe(self.progress())
+        self.unproved -= set(part.disjuncts)
         return None
 
     def _share(self, share: float) -> Deadline:
@@ -141,6 +144,8 @@ class GraphRun:
         last = task.effort is None or task.effort + 1 == len(EFFORTS)
         self._grow(trees, self.deadline if last else self._share(GROW))
         self.nodes += tightening.nodes + trees.nodes
+        if not region.decided:
+            self.unproved -= set(task.open) - set(grown.still)
         if not grown.still or self.deadline.passed:
             return REACHED if grown.still else None
         if found := self._attack(part, grown):
