@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.graph.function import Lines
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
 from ginnacer_verify.rounding import TINY, UNIT, gamma
 
@@ -23,6 +24,8 @@ class Known:
     lower: list[Array] = field(default_factory=list)
     upper: list[Array] = field(default_factory=list)
     sizes: list[Array] = field(default_factory=list)
+    lines: dict[int, Lines] = field(default_factory=dict)
+    """Lines of functions that were asked for before, by node, with an axis for rows."""
 
     @property
     def batch(self) -> int:
@@ -34,6 +37,7 @@ class Known:
 
     def tighten(self, number: int, lower: Array, upper: Array) -> None:
         """Intersect; what is not a number changes nothing. An empty interval stays as it is found: lower > upper."""
+        self.lines.clear()
         self.lower[number] = np.fmax(self.lower[number], lower)
         self.upper[number] = np.fmin(self.upper[number], upper)
 
@@ -44,6 +48,13 @@ class Known:
         empty region holds."""
         lower = tuple(self.lower[source] for source in sources)
         return lower, tuple(np.maximum(low, self.upper[s]) for low, s in zip(lower, sources, strict=True))
+
+    def part(self, which: NDArray[np.intp]) -> "Known":
+        """What is known on some boxes of the batch, each as often as it is named."""
+        lists = ([values[which] for values in own] for own in (self.lower, self.upper, self.sizes))
+        found = Known(self.box_lower[which], self.box_upper[which], *lists)
+        found.lines = {number: lines.part(which) for number, lines in self.lines.items()}
+        return found
 
     @property
     def empty(self) -> NDArray[np.bool_]:
@@ -70,6 +81,11 @@ def step(graph: Graph, number: int, known: Known) -> None:
             size = np.maximum(np.abs(lower), np.abs(upper))
         case _:
             raise TypeError(f"{node!r} is no node of a graph")
+    append(known, lower, upper, size)
+
+
+def append(known: Known, lower: Array, upper: Array, size: Array) -> None:
+    """What is known of the next node; what is not a number is not known."""
     known.lower.append(np.where(np.isnan(lower), -np.inf, lower))
     known.upper.append(np.where(np.isnan(upper), np.inf, upper))
     known.sizes.append(np.where(np.isnan(size), np.inf, size))
