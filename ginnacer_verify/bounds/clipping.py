@@ -39,4 +39,3 @@ def clipped(found: Planes, offset: Array, lower: Array, upper: Array) -> tuple[A
     guard = 8 * UNIT * (np.abs(middle) + radius)
     ends = np.fmax(lower, middle + low * radius - guard), np.fmin(upper, middle + high * radius + guard)
     return *ends, none
-

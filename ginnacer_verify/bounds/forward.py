@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.intervals import Known, append
+from ginnacer_verify.bounds.intervals import Known, append, executed_off, widen
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input, Node
 from ginnacer_verify.graph.linear import Indices
@@ -54,7 +54,12 @@ def forward(
     entering = {source for number in graph.applied for source in graph.nodes[number].sources}
     for number, node in enumerate(graph.nodes):
         deadline.check("a batch of boxes was bounded")
-        form = forms[number] = _form(node, [forms[source] for source in node.sources], known, varying)
+        form = _form(node, [forms[source] for source in node.sources], known, varying)
+        if not graph.arithmetic.is_real:
+            off = executed_off(graph, known)
+            widen(known, off)
+            form = Form(form.terms, form.radius + off * (1 + 4 * UNIT))
+        forms[number] = form
         known.tighten(number, *form.ends)
         if number in entering:
             reach[number] = np.abs(form.terms[:, 1:])

@@ -82,6 +82,20 @@ def step(graph: Graph, number: int, known: Known) -> None:
         case _:
             raise TypeError(f"{node!r} is no node of a graph")
     append(known, lower, upper, size)
+    if not graph.arithmetic.is_real:
+        widen(known, executed_off(graph, known))
+
+
+def executed_off(graph: Graph, known: Known) -> Array:
+    """How far the values of the latest node, as it is executed, can be from those of real arithmetic."""
+    number = len(known.lower) - 1
+    largest = [known.largest(source) for source in graph.nodes[number].sources]
+    return graph.off(number, known.sizes[number], largest)
+
+
+def widen(known: Known, off: Array) -> None:
+    """Make the intervals of the latest node wider on both sides."""
+    known.lower[-1], known.upper[-1] = known.lower[-1] - off, known.upper[-1] + off
 
 
 def append(known: Known, lower: Array, upper: Array, size: Array) -> None:

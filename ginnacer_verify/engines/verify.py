@@ -1,15 +1,16 @@
 """verify(network, prop, ...) -> Verdict: which engine decides a property, and the one way to call any of them.
 
-Rules, the first that fits: linear input constraints go to the abstraction-refinement loop; few varying inputs to the
-native engine that halves boxes; few ReLUs to the loop with all of them kept, which is one exact program; networks whose
-matrices fit into memory to the native engine that decides phases, with the loop as the finisher; the rest, every graph
-that is no chain, and everything where the native engines were not built, to branch and bound on the graph.
+Rules, the first that fits: linear input constraints on chains go to the abstraction-refinement loop; few varying inputs
+to halving boxes, compiled for chains of moderate size and on the graph for everything else; few ReLUs to the loop with
+all of them kept, which is one exact program; networks whose matrices fit into memory to the native engine that decides
+phases, with the loop as the finisher; the rest, every graph that is no chain, and everything where the native engines
+were not built, to branch and bound on the graph.
 The rule that fired is part of the verdict's statistics.
 """
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,13 +30,17 @@ from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.query.backend import Backend, backend_class
 from ginnacer_verify.replay.attack import falsify
+from ginnacer_verify.replay.joint import subject
 from ginnacer_verify.replay.judge import Counterexample, Judge
 
 if TYPE_CHECKING:
+    from ginnacer_verify.engines.boxes.graph import GraphRun
     from ginnacer_verify.engines.boxes.run import NativeRun
     from ginnacer_verify.engines.phases.run import PhaseRun
     from ginnacer_verify.engines.regions import RegionRun
 
+ARITHMETICS = ("real", "float32")
+"""What a proof is about: real numbers, or the network as it is executed in its own precision."""
 ENGINES = ("auto", "native", "boxes", "phases", "regions", "cegar")
 """`native` is boxes or phases, whichever fits; `auto` may choose any."""
 RESTARTS = 24
@@ -43,7 +48,7 @@ RESTARTS = 24
 FEW_INPUTS = 12
 """Halving boxes pays up to about so many varying inputs."""
 MANY_RELUS = 2000
-"""The engine for boxes has room for square matrices of this size, and touches what is unstable of them."""
+"""The compiled engine for boxes has room for square matrices of this size, and touches what is unstable of them."""
 FEW_DISJUNCTS = 16
 """The attack before halving boxes has a quarter of the time for so many disjuncts, and less for more: most of many are
 proved at once, and the others are attacked where they come nearest to being unsafe."""
@@ -71,19 +76,20 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         raise InputError(f"{engine!r} is none of {', '.join(ENGINES)}")
     varying = max((len(disjunct.box.varying) for disjunct in prop.disjuncts), default=0)
     if isinstance(network, Graph):
-        if engine not in {"auto", "regions"}:
-            raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine regions")
-        return Choice("regions", f"a graph, {varying} varying inputs")
+        if engine not in {"auto", "boxes", "regions"}:
+            raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine boxes or regions")
+        halved = engine == "boxes" or (engine == "auto" and varying <= FEW_INPUTS)
+        return Choice("boxes" if halved else "regions", f"a graph, {varying} varying inputs")
     weights = sum(layer.inputs * layer.outputs for layer in network.layers)
     if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
-        if engine not in {"auto", "cegar"}:
-            raise InputError("the native engine does not know linear input constraints: use --engine cegar")
-        return Choice("cegar", "linear input constraints" if engine == "auto" else "as asked for")
+        if engine in {"native", "phases"}:
+            raise InputError("the native engines do not know linear input constraints: use --engine regions or cegar")
+        return Choice("cegar", "linear input constraints") if engine == "auto" else Choice(engine, "as asked for")
     if engine in {"boxes", "phases", "native"} and not native.available():
         raise NativeUnavailable(native.MISSING)
     if engine in {"boxes", "phases", "regions", "cegar"}:
         return Choice(engine, "as asked for")
-    if varying <= FEW_INPUTS and network.relus <= MANY_RELUS and native.available():
+    if varying <= FEW_INPUTS and native.available():
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
@@ -94,14 +100,18 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
     return Choice("regions", f"{weights} weights, more than {MANY_WEIGHTS}")
 
 
-def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network | Graph:
+def _form(network: Network | Graph, prop: Property, engine: str, deadline: Deadline) -> Network | Graph:
     """A chain where an engine for chains was asked for, or where the graph is one of moderate size, or nearly so."""
     if isinstance(network, Network) or engine == "regions":
         return network
-    if engine != "auto":
+    if engine not in {"auto", "boxes"}:
         return as_chain(network, deadline)
+    few = engine == "boxes" or all(len(disjunct.box.varying) <= FEW_INPUTS for disjunct in prop.disjuncts)
+    if few and (network.neurons > MANY_RELUS or not network.arithmetic.is_real):
+        return network
     affine = (node for node in network.nodes if isinstance(node, Affine))
-    if sum(float(one.inputs) * one.outputs for node in affine for one in node.maps) > MANY_MAPPED:
+    most = MANY_WEIGHTS if few else MANY_MAPPED
+    if sum(float(one.inputs) * one.outputs for node in affine for one in node.maps) > most:
         return network
     try:
         chain = as_chain(network, deadline)
@@ -110,8 +120,15 @@ def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network 
     return chain if chain.relus <= 2 * network.neurons else network
 
 
+def _has_kernel(network: Network | Graph, prop: Property) -> bool:
+    """Whether the compiled engine for boxes takes it: a chain of moderate size, without linear input constraints."""
+    if isinstance(network, Graph) or not network.arithmetic.is_real or network.relus > MANY_RELUS:
+        return False
+    return not any(len(disjunct.inputs) for disjunct in prop.disjuncts)
+
+
 def verify(
-    network: Network | Graph,
+    network: Network | Graph | Mapping[str, Network | Graph],
     prop: Property,
     *,
     timeout: float = 60.0,
@@ -124,20 +141,30 @@ def verify(
     restarts: int = RESTARTS,
     threads: int | None = None,
     observe: Observer | None = None,
+    arithmetic: str = "real",
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
-    `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
-    the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
-    often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine`
-    ("split", or a function) and `per_round` (8) are for the loop, and any of them chooses it unless an engine is named;
-    `threads` (default: all cores) is for the native engine. `observe` sees at least one moment of every run."""
+    A property about several networks takes them by name, `{"f": f, "g": g}`. `Holds` is proved in real arithmetic on
+    the network's weights; with the arithmetic "float32" for the network as it is executed in its own precision, in
+    whatever order sums are taken. `Violated` carries an input that was replayed in the network's own precision;
+    `Undecided` says why. The timeout is one deadline for everything. `restarts` is how often the falsifier starts per
+    disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine` ("split", or a function) and
+    `per_round` (8) are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all
+    cores) is for the native engine. `observe` sees at least one moment of every run."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
     engine = _engine(engine, {"backend": backend, "initial": initial, "refine": refine, "per_round": per_round})
     _check_names(backend, initial, refine)
     deadline = Deadline.after(timeout)
+    if arithmetic not in ARITHMETICS:
+        raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
+    whole = subject(network, prop)
+    if arithmetic != "real":
+        if whole.originals:
+            raise InputError("properties with several networks or with products are decided in real arithmetic only")
+        whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
     try:
-        network = _form(network, engine, deadline)
+        given, network = whole, _form(whole, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     choice = choose(network, prop, engine)
@@ -170,7 +197,12 @@ def verify(
     if choice.engine == "cegar":
         verdict = loop()
     else:
-        verdict, remaining = _native(choice.engine, Judge(network, prop), deadline, threads, seed, restarts, tell)
+        judge = Judge(given if choice.engine == "regions" else network, prop)
+        if choice.engine == "regions" and judge.graph.arithmetic != network.arithmetic:
+            raise InputError(
+                "layers that were multiplied out are not what is executed: give the network as it was read"
+            )
+        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell)
         if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
             finished = loop(remaining, restarts=0)
             numbers = replace(
@@ -180,7 +212,16 @@ def verify(
     if tell and not seen:  # decided before the engine's first step
         numbers, still = verdict.statistics, len(prop.disjuncts) if isinstance(verdict, Undecided) else 0
         tell(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
-    return replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+    verdict = replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+    return _with_share(verdict) if isinstance(verdict, Undecided) else verdict
+
+
+def _with_share(verdict: Undecided) -> Undecided:
+    """What ran out of time, with how much of it was proved until then."""
+    numbers = verdict.statistics
+    if not verdict.timeout or numbers.parts < 2:
+        return verdict
+    return replace(verdict, reason=f"{verdict.reason}; {numbers.proved} of {numbers.parts} parts proved")
 
 
 def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: int, threads: int | None) -> None:
@@ -231,7 +272,9 @@ def _native(
         share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
         if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
             return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
-    run = _run_of(engine)(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
+    run = _run_of(engine, kernel=_has_kernel(judge.given, judge.prop))(
+        judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe
+    )
     outcome, progress = run.run(), run.progress()
     statistics = Statistics(
         seconds=deadline.spent,
@@ -239,6 +282,8 @@ def _native(
         boxes=progress.boxes,
         total=network.relus,
         unstable=progress.unstable,
+        parts=len(judge.prop.disjuncts),
+        proved=len(judge.prop.disjuncts) - (0 if outcome is None else progress.open_disjuncts),
     )
     match outcome:
         case None:
@@ -251,13 +296,17 @@ def _native(
     raise TypeError(f"the native engine answered {outcome!r}")
 
 
-def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun] | type[RegionRun]":
+def _run_of(engine: str, *, kernel: bool) -> "type[NativeRun] | type[GraphRun] | type[PhaseRun] | type[RegionRun]":
     """Imported late: not needed for what an attack decides."""
     match engine:
-        case "boxes":
+        case "boxes" if kernel:
             from ginnacer_verify.engines.boxes.run import NativeRun
 
             return NativeRun
+        case "boxes":
+            from ginnacer_verify.engines.boxes.graph import GraphRun
+
+            return GraphRun
         case "phases":
             from ginnacer_verify.engines.phases.run import PhaseRun
 

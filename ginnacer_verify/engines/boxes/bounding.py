@@ -155,9 +155,7 @@ def _start(graph: Graph, known: Known, there: Array, bound: Array) -> Multiplier
     return chosen
 
 
-def _loss(
-    graph: Graph, row: Indices, known: Known, found: Planes, reach: Mapping[int, Array]
-) -> tuple[Array, Indices]:
+def _loss(graph: Graph, row: Indices, known: Known, found: Planes, reach: Mapping[int, Array]) -> tuple[Array, Indices]:
     """What lines give away in one row of each box, by the inputs that make their arguments vary, and how many do."""
     boxes = np.arange(len(row))
     loss, loose = 0.0, np.zeros(len(row), dtype=np.intp)

@@ -14,11 +14,12 @@ import numpy as np
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.boxes.bounding import Bounded, bounded
 from ginnacer_verify.engines.boxes.rows import Rows
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Observer, Progress
+from ginnacer_verify.engines.regions import constrained
 from ginnacer_verify.errors import OutOfTime
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge, settle
@@ -55,7 +56,8 @@ class GraphRun:
         falsify: bool = True,
         observe: Observer | None = None,
     ) -> None:
-        self.judge, self.graph, self.deadline, self.threads = judge, judge.graph, deadline, threads
+        self.judge, self.deadline, self.threads = judge, deadline, threads
+        self.graph, self.unsafe = constrained(judge.graph, judge.prop)
         self.falsify, self.observe, self.random = falsify, observe, np.random.default_rng(seed)
         self.parts = parts(judge.prop)
         self.varying = [np.array(part.box.varying, dtype=np.intp) for part in self.parts]
@@ -76,7 +78,7 @@ class GraphRun:
         with ThreadPoolExecutor(self.threads) as pool:
             while self.stack:
                 if self.deadline.passed:
-                    return "time ran out: raise --timeout"
+                    return REACHED
                 if found := self._step(pool):
                     return found
                 if self.observe:
@@ -92,7 +94,7 @@ class GraphRun:
         ]
 
     def progress(self) -> Progress:
-        disjuncts = len({(one.part, j) for one in self.stack for j in one.open})
+        disjuncts = len({(one.part, j) for one in (*self.stack, *self.stuck) for j in one.open})
         return Progress("boxes", self.boxes, len(self.stack), self.unstable, disjuncts, self.deadline.left)
 
     def _step(self, pool: ThreadPoolExecutor) -> Counterexample | None:
@@ -103,7 +105,11 @@ class GraphRun:
         except OutOfTime:
             self.stack += [one for batch in batches for one in batch]
             return None
-        still = [(box, bound) for batch, bounds in zip(batches, results, strict=True) for box, bound in zip(batch, bounds, strict=True)]
+        still = [
+            (box, bound)
+            for batch, bounds in zip(batches, results, strict=True)
+            for box, bound in zip(batch, bounds, strict=True)
+        ]
         self.boxes += len(still)
         self.unstable = max([self.unstable, *(bound.unstable for _, bound in still)])
         still = sorted((pair for pair in still if pair[1].open), key=lambda pair: -pair[1].bound)
@@ -139,7 +145,7 @@ class GraphRun:
         if part not in self.rows:
             if len(self.rows) >= MOST_BOXES:
                 self.rows = {}
-            self.rows[part] = Rows.of([self.judge.prop.disjuncts[number] for number in self.parts[part].disjuncts])
+            self.rows[part] = Rows.of([self.unsafe[number] for number in self.parts[part].disjuncts])
         return self.rows[part]
 
     def _box(self, one: OpenBox) -> Box:
@@ -171,8 +177,8 @@ class GraphRun:
         outputs = self.graph.evaluate(points)
         for point, y, (box, bound) in zip(points, outputs, [*worst, *worst], strict=True):
             for number in (self.parts[box.part].disjuncts[j] for j in bound.open):
-                disjunct = self.judge.prop.disjuncts[number]
-                if bool((disjunct.outputs.matrix @ y <= disjunct.outputs.offset).all()):
+                disjunct, unsafe = self.judge.prop.disjuncts[number], self.unsafe[number]
+                if bool((unsafe.matrix @ y <= unsafe.offset).all()):
                     judgement = self.judge(settle(point, disjunct.witnesses, self.judge.dtype))
                     if isinstance(judgement, Counterexample):
                         return judgement

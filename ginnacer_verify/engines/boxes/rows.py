@@ -7,7 +7,7 @@ import numpy as np
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.graph.linear import Indices
-from ginnacer_verify.properties.property import Disjunct
+from ginnacer_verify.properties.property import Polytope
 from ginnacer_verify.rounding import up
 
 
@@ -23,11 +23,11 @@ class Rows:
     members: tuple[Indices, ...]
 
     @classmethod
-    def of(cls, disjuncts: Sequence[Disjunct]) -> "Rows":
+    def of(cls, unsafe: Sequence[Polytope]) -> "Rows":
         places: dict[bytes, int] = {}
         found: list[tuple[Array, float, Array]] = []
         members = []
-        for polytope in (disjunct.outputs for disjunct in disjuncts):
+        for polytope in unsafe:
             own, slop = [], polytope.slop if polytope.exact else np.zeros(polytope.matrix.shape)
             for row, offset, off in zip(polytope.matrix, polytope.offset, slop, strict=True):
                 key = row.tobytes() + offset.tobytes() + off.tobytes()
@@ -35,7 +35,7 @@ class Rows:
                     found.append((row, float(offset), off))
                 own.append(places[key])
             members.append(np.array(own, dtype=np.intp))
-        outputs = disjuncts[0].outputs.dimension
+        outputs = unsafe[0].dimension
         matrix = np.array([row for row, _, _ in found]).reshape(-1, outputs)
         slop = np.array([off for _, _, off in found]).reshape(-1, outputs)
         return cls(matrix, np.array([offset for _, offset, _ in found]), slop, tuple(members))
