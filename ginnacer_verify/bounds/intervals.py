@@ -51,10 +51,9 @@ class Known:
 
     def part(self, which: NDArray[np.intp]) -> "Known":
         """What is known on some boxes of the batch, each as often as it is named."""
-        lists = ([values[which] for values in own] for own in (self.lower, self.upper, self.sizes))
-        found = Known(self.box_lower[which], self.box_upper[which], *lists)
-        found.lines = {number: lines.part(which) for number, lines in self.lines.items()}
-        return found
+        lower, upper, sizes = ([values[which] for values in own] for own in (self.lower, self.upper, self.sizes))
+        lines = {number: own.part(which) for number, own in self.lines.items()}
+        return Known(self.box_lower[which], self.box_upper[which], lower, upper, sizes, lines)
 
     @property
     def empty(self) -> NDArray[np.bool_]:

@@ -164,7 +164,7 @@ def verify(
             raise InputError("properties with several networks or with products are decided in real arithmetic only")
         whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
     try:
-        given, network = whole, _form(whole, engine, deadline)
+        given, network = whole, _form(whole, prop, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     choice = choose(network, prop, engine)
@@ -197,12 +197,13 @@ def verify(
     if choice.engine == "cegar":
         verdict = loop()
     else:
-        judge = Judge(given if choice.engine == "regions" else network, prop)
-        if choice.engine == "regions" and judge.graph.arithmetic != network.arithmetic:
+        on_graph = choice.engine == "regions" or (choice.engine == "boxes" and not _has_kernel(network, prop))
+        judge = Judge(given if on_graph else network, prop)
+        if on_graph and judge.graph.arithmetic != network.arithmetic:
             raise InputError(
                 "layers that were multiplied out are not what is executed: give the network as it was read"
             )
-        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell)
+        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell, on_graph=on_graph)
         if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
             finished = loop(remaining, restarts=0)
             numbers = replace(
@@ -264,6 +265,8 @@ def _native(
     seed: int,
     restarts: int,
     observe: Observer | None,
+    *,
+    on_graph: bool,
 ) -> tuple[Verdict, Sequence[Part] | None]:
     """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
     network = judge.graph
@@ -272,9 +275,7 @@ def _native(
         share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
         if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
             return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
-    run = _run_of(engine, kernel=_has_kernel(judge.given, judge.prop))(
-        judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe
-    )
+    run = _run_of(engine, on_graph)(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
     outcome, progress = run.run(), run.progress()
     statistics = Statistics(
         seconds=deadline.spent,
@@ -296,17 +297,17 @@ def _native(
     raise TypeError(f"the native engine answered {outcome!r}")
 
 
-def _run_of(engine: str, *, kernel: bool) -> "type[NativeRun] | type[GraphRun] | type[PhaseRun] | type[RegionRun]":
+def _run_of(engine: str, on_graph: bool) -> "type[NativeRun] | type[GraphRun] | type[PhaseRun] | type[RegionRun]":
     """Imported late: not needed for what an attack decides."""
     match engine:
-        case "boxes" if kernel:
-            from ginnacer_verify.engines.boxes.run import NativeRun
-
-            return NativeRun
-        case "boxes":
+        case "boxes" if on_graph:
             from ginnacer_verify.engines.boxes.graph import GraphRun
 
             return GraphRun
+        case "boxes":
+            from ginnacer_verify.engines.boxes.run import NativeRun
+
+            return NativeRun
         case "phases":
             from ginnacer_verify.engines.phases.run import PhaseRun
 

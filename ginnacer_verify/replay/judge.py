@@ -20,7 +20,7 @@ from ginnacer_verify.graph.chain import as_chain, graph_of
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.graph.onnx import network_model
-from ginnacer_verify.loading.oracle import Runtime
+from ginnacer_verify.loading.oracle import runtime_of
 from ginnacer_verify.properties.property import Disjunct, Property
 from ginnacer_verify.shown import Shown
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.ascent import Multipliers, ascend
@@ -60,9 +61,10 @@ def bounded(
     pairs = [(i, j) for i, which in enumerate(open_) for j in which if not best[i][j] > 0]
     most = np.where(np.isfinite(offset), found.most(lower, upper) - offset, -np.inf)
     hopeful = [(i, j) for i, j in pairs if most[i, rows[i].members[j]].max(initial=-np.inf) > 0]
-    left = {(i, j): (lower[i], upper[i]) for i, j in pairs if (i, j) not in set(hopeful)}
+    left = {(i, j): (lower[i], upper[i]) for i, j in set(pairs) - set(hopeful)}
     left |= _left(graph, hopeful, rows, matrix, offset, bound, known, found, deadline)
-    worst = [min((j for k, j in left if k == i), key=lambda j: best[i][j], default=0) for i in range(len(rows))]  # noqa: B023
+    still = [{j: left[i, j] for j in which if (i, j) in left} for i, which in enumerate(open_)]
+    worst = [min(own, key=lambda j: best[i][j], default=0) for i, own in enumerate(still)]
     nearest = np.array([_nearest(bound[i], own.members[j]) for i, (own, j) in enumerate(zip(rows, worst, strict=True))])
     slope = _picked(found.slope[np.arange(len(rows)), nearest], varying)
     loss, unstable = _loss(graph, nearest, known, found, reach)
@@ -71,7 +73,7 @@ def bounded(
     corner = np.where(slope > 0, first, last)
     answers = []
     for i in range(len(rows)):
-        own, at = {j: ends for (k, j), ends in left.items() if k == i}, varying[i][varying[i] >= 0]
+        own, at = still[i], varying[i][varying[i] >= 0]
         low = np.min([ends[0][at] for ends in own.values()] or [lower[i, at]], axis=0)
         high = np.max([ends[1][at] for ends in own.values()] or [upper[i, at]], axis=0)
         gain = promise[i, : len(at)] * (high - low) / np.maximum(upper[i, at] - lower[i, at], 1e-300)
@@ -87,7 +89,7 @@ def _picked(values: Array, varying: Indices) -> Array:
 
 
 def _stacked(graph: Graph, rows: Sequence[Rows], known: Known) -> tuple[Array, Array]:
-    """The rows of each box and their offsets, raised by what is not exact; what is not there has none that is finite."""
+    """The rows of each box and their offsets, raised by what is not exact; minus infinity where none is there."""
     count = max(1, *map(len, rows))
     matrix, offset = np.zeros((len(rows), count, graph.outputs)), np.full((len(rows), count), -np.inf)
     largest = known.largest(len(graph.nodes) - 1)
@@ -138,7 +140,7 @@ def _left(
     return {pair: (lower[k], upper[k]) for k, pair in enumerate(pairs) if not closed[k]}
 
 
-def _start(graph: Graph, known: Known, there: Array, bound: Array) -> Multipliers:
+def _start(graph: Graph, known: Known, there: NDArray[np.bool_], bound: Array) -> Multipliers:
     """Lines that are best on their own, and mostly the row that is nearest to closing its disjunct."""
     share = there / np.maximum(1, there.sum(axis=1, keepdims=True))
     only = np.arange(there.shape[1]) == bound.argmax(axis=1)[:, None]
