@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.box import Ball
 from ginnacer_verify.graph.function import Lines
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
 from ginnacer_verify.rounding import TINY, UNIT, gamma
@@ -26,6 +27,8 @@ class Known:
     sizes: list[Array] = field(default_factory=list)
     lines: dict[int, Lines] = field(default_factory=dict)
     """Lines of functions that were asked for before, by node, with an axis for rows."""
+    ball: Ball | None = None
+    """Where there is one, inputs lie in it as well."""
 
     @property
     def batch(self) -> int:
@@ -53,12 +56,14 @@ class Known:
         """What is known on some boxes of the batch, each as often as it is named."""
         lower, upper, sizes = ([values[which] for values in own] for own in (self.lower, self.upper, self.sizes))
         lines = {number: own.part(which) for number, own in self.lines.items()}
-        return Known(self.box_lower[which], self.box_upper[which], lower, upper, sizes, lines)
+        return Known(self.box_lower[which], self.box_upper[which], lower, upper, sizes, lines, self.ball)
 
     @property
     def empty(self) -> NDArray[np.bool_]:
         """Which boxes of the batch hold no input that satisfies all cuts, by their intervals alone."""
         none = np.asarray((self.box_lower > self.box_upper).any(axis=1))
+        if self.ball is not None:
+            none = none | self.ball.misses(self.box_lower, self.box_upper)
         for low, high in zip(self.lower, self.upper, strict=True):
             none = np.asarray(none | (low > high).any(axis=1))
         return none

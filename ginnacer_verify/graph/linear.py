@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from ginnacer_verify.arrays import Array, read_only
+from ginnacer_verify.arrays import Array, Weight, dense, read_only
 from ginnacer_verify.errors import NetworkError
 
 Indices = NDArray[np.intp]
@@ -340,3 +340,13 @@ def linear_map(weight: Any, roundings: int = 0) -> LinearMap:
     if few:  # of many zeros no copy in float64 is made
         return Sparse(csr_array(array).astype(np.float64), roundings)
     return Dense(np.asarray(array, dtype=np.float64), roundings)
+
+
+def matrix_of(one: LinearMap) -> Weight:
+    """The matrix of a map, as it is stored if it is."""
+    return one.weight if isinstance(one, Dense) else one.matrix()
+
+
+def dense_of(one: LinearMap) -> Array:
+    """The matrix of a map as a dense array."""
+    return dense(matrix_of(one))

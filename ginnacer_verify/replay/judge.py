@@ -106,9 +106,9 @@ class Judge:
         self.prop, self.graph, self.dtype = prop, graph_of(network), network.dtype
         self._given = network
         self._runtimes = [
-            (list(original.inputs), Runtime(original.network.model or network_model(as_chain(original.network))))
+            (list(original.inputs), runtime_of(original.network.model or network_model(as_chain(original.network))))
             for original in self.graph.originals
-        ] or [(list(range(network.inputs)), Runtime(self.graph.model or network_model(self.network)))]
+        ] or [(list(range(network.inputs)), runtime_of(self.graph.model or network_model(self.network)))]
         self._lacking: dict[tuple[Box, Box], bool] = {}
 
     @cached_property
@@ -183,6 +183,8 @@ class Judge:
             return f"input {i} is {x[i]}, outside of [{box.lower[i]}, {box.upper[i]}]"
         if x not in disjunct.inputs:
             return "the input breaks a linear input constraint of the property"
+        if disjunct.ball is not None and x not in disjunct.ball:
+            return "the input is outside of the property's ball"
         if self.prop.exact(x, y) not in disjunct.outputs:
             return "the output is safe"
         return ""
