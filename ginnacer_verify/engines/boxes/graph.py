@@ -19,6 +19,7 @@ from ginnacer_verify.engines.boxes.bounding import Bounded, bounded
 from ginnacer_verify.engines.boxes.rows import Rows
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Observer, Progress
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.regions import constrained
 from ginnacer_verify.errors import OutOfTime
 from ginnacer_verify.replay.attack import attack
@@ -55,6 +56,7 @@ class GraphRun:
         seed: int = 0,
         falsify: bool = True,
         observe: Observer | None = None,
+        record: Record | None = None,
     ) -> None:
         self.judge, self.deadline, self.threads = judge, deadline, threads
         self.graph, self.unsafe = constrained(judge.graph, judge.prop)
