@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ginnacer_verify import properties as properties
     from ginnacer_verify.abstraction.abstraction import Abstraction as Abstraction
     from ginnacer_verify.abstraction.abstraction import abstract as abstract
+    from ginnacer_verify.engines.refinement.abstracted import Options as Options
     from ginnacer_verify.engines.verify import verify as verify
     from ginnacer_verify.loading import load as load
     from ginnacer_verify.loading.torch import from_torch as from_torch
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Abstraction": "ginnacer_verify.abstraction.abstraction",
+    "Options": "ginnacer_verify.engines.refinement.abstracted",
     "abstract": "ginnacer_verify.abstraction.abstraction",
     "from_torch": "ginnacer_verify.loading.torch",
     "load": "ginnacer_verify.loading",
@@ -41,7 +43,17 @@ _HOMES = {
 """Where each public function lives: imported at its first use, because `ginnacer --version` needs none of them."""
 
 
-__all__ = ["Abstraction", "abstract", "from_torch", "load", "parse_vnnlib", "properties", "read_vnnlib", "verify"]
+__all__ = [
+    "Abstraction",
+    "Options",
+    "abstract",
+    "from_torch",
+    "load",
+    "parse_vnnlib",
+    "properties",
+    "read_vnnlib",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -33,12 +33,9 @@ class Instance:
         return self.category, self.network, self.prop
 
     @property
-    def network_file(self) -> Path:
-        """The network; of a list with one network that one."""
-        (_, file), *others = networks(self.network)
-        if others:
-            raise InputError(f"{self.network} names {len(others) + 1} networks; we verify one at a time")
-        return found(self.folder / file)
+    def network_files(self) -> dict[str, Path]:
+        """The networks by name; a plain path has none."""
+        return {name: found(self.folder / file) for name, file in networks(self.network)}
 
     @property
     def property_file(self) -> Path:

@@ -15,6 +15,8 @@ MANY_LINES = 24
 def sentence(verdict: Verdict, prop: Property | None = None) -> str:
     """What happened. `prop` is what was decided; without it a counterexample is not put into words."""
     match verdict:
+        case Holds() if prop is not None and not prop.disjuncts:
+            return "Every conjunction of the property contradicts itself, so nothing is unsafe."
         case Holds():
             return f"{_how(verdict.statistics)}; {_relus(verdict.statistics)}."
         case Violated() if prop is not None:

@@ -7,20 +7,28 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ginnacer_verify.commands.files import STDIN, content, read_network, read_property, write_witness
+from ginnacer_verify.abstraction.npz import load_abstraction
+from ginnacer_verify.commands.abstract import add_partition_arguments, parse_layers, parse_strategy, read_centroid
+from ginnacer_verify.commands.files import content, read_property, write_witness
+from ginnacer_verify.commands.networks import add_networks, load_all, split_files
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.commands.sentence import sentence, shortened
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.progress import observer
-from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES
+from ginnacer_verify.engines.refinement.abstracted import Options
+from ginnacer_verify.engines.refinement.methods import method_names, refinement_names
+from ginnacer_verify.engines.refinement.relational import INITIAL
 from ginnacer_verify.engines.verdict import Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.engines.verify import ARITHMETICS, ENGINES, RESTARTS, verify
 from ginnacer_verify.errors import InputError, OutOfTime
+from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.query.backend import backend_names
 from ginnacer_verify.replay.witness import witness_text
 
-LOOP = ("backend", "initial", "refine", "per_round")
+USAGE = "give one network and one property, `verify NET PROP`, or networks by name, `verify PROP --network N=NET ...`"
+LOOP = ("backend", "abstraction", "initial", "refine", "per_round")
 """Options of the loop, by their names in `verify`."""
 
 
@@ -28,13 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or only the latter; - is stdin"
     )
-    parser.add_argument(
-        "--network",
-        action="append",
-        default=[],
-        metavar="NAME=NET.onnx",
-        help="the network, in the VNN-LIB standard's form",
-    )
+    add_networks(parser)
     parser.add_argument(
         "--engine", choices=ENGINES, default="auto", help="boxes and phases are native, cegar is the loop"
     )
@@ -47,9 +49,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=whole(1), metavar="N", help="of the native engines (default: all cores)")
     loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
     loop.add_argument("--backend", choices=backend_names(), help="the solver (default: highs)")
+    loop.add_argument(
+        "--abstraction",
+        metavar="NAME|FILE.npz",
+        help=f"what is asked: {', '.join(method_names())}, or what `abstract` saved (default: relational)",
+    )
     loop.add_argument("--initial", choices=list(INITIAL), help="which ReLUs the first query keeps (default: relaxed)")
-    loop.add_argument("--refine", choices=list(STRATEGIES), help="how a query is refined (default: split)")
+    loop.add_argument("--refine", choices=refinement_names(), help="how it is refined (default: split, or bisect)")
     loop.add_argument("--per-round", type=whole(1), metavar="N", help="ReLUs to refine per round (default: 8)")
+    paper = parser.add_argument_group("--abstraction paper", "how it begins, as in `ginnacer abstract`")
+    paper.add_argument("--centroid", metavar="FILE|zeros|box", help="where it is exact (default: box, its middle)")
+    add_partition_arguments(paper)
     parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
     parser.add_argument("--since", type=_seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
     parser.add_argument("--seed", type=whole(0), default=0, help="random seed (default: 0)")
@@ -66,20 +76,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     deadline = Deadline.after(args.timeout - (max(0.0, time.time() - args.since) if args.since else 0.0))
-    network_file, property_file = _files(args)
+    files, (property_file,) = split_files(args.files, args.network, 1, USAGE)
     if args.certificate and args.arithmetic != "real":
         raise InputError("certificates are proofs in real arithmetic: leave out --certificate or --arithmetic")
     try:
         prop = read_property(property_file, deadline)
-        _check_name(args, prop)
-        network = read_network(network_file, deadline)
+        networks = load_all(files, deadline)
     except OutOfTime as problem:
         return _late(args, problem, deadline)
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
+    given |= _start(args, networks)
     try:
         with observer(args.trace, live=not (args.quiet or args.json)) as observe:
             verdict = verify(
-                network,
+                networks,
                 prop,
                 timeout=deadline.left,
                 engine=args.engine,
@@ -97,26 +107,52 @@ def run(args: argparse.Namespace) -> int:
         write_witness(args.witness, prop, verdict.counterexample)
         remark(args, f"counterexample: {args.witness}")
     if args.certificate:
-        from ginnacer_verify.certificate.certify import certify
-
-        found = certify(content(network_file), content(property_file), verdict, args.certificate, deadline)
-        remark(args, f"certificate: {found.path}" if found.path else found.reason)
+        _certify(args, list(files.values()), property_file, verdict, deadline)
     if args.trace:
         remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0
+
+
+def _start(args: argparse.Namespace, networks: dict[str, Graph]) -> dict[str, Any]:
+    """How the paper's abstraction begins, where that is asked for."""
+    own = args.centroid or args.clip or args.inputs or args.strategy != "first-fit" or args.layers != "all"
+    saved = args.abstraction is not None and args.abstraction.endswith(".npz")
+    if own and (saved or args.abstraction != "paper"):
+        raise InputError("--centroid, --strategy, --layers, --inputs and --clip need --abstraction paper")
+    if saved:
+        return {"abstraction": load_abstraction(args.abstraction)}
+    if not own:
+        return {}
+    if len(networks) != 1:
+        raise InputError("--abstraction paper takes one network")
+    chain = as_chain(next(iter(networks.values())))
+    return {
+        "options": Options(
+            centroid=None if args.centroid in (None, "box") else read_centroid(args.centroid, chain, None),
+            strategy=parse_strategy(args.strategy, args.seed),
+            layers=parse_layers(args.layers, len(chain.layers) - 1),
+            inputs=args.inputs,
+            clip=args.clip,
+        )
+    }
+
+
+def _certify(
+    args: argparse.Namespace, networks: list[Path], property_file: Path, verdict: Verdict, deadline: Deadline
+) -> None:
+    from ginnacer_verify.certificate.certify import certify
+
+    if len(networks) > 1:
+        remark(args, "no certificate: proofs about several networks cannot be written yet")
+        return
+    written = certify(content(networks[0]), content(property_file), verdict, args.certificate, deadline)
+    remark(args, f"certificate: {written.path}" if written.path else written.reason)
 
 
 def _late(args: argparse.Namespace, problem: OutOfTime, deadline: Deadline) -> int:
     """The answer when time ran out before there was anything to decide."""
     _show(args, None, Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent)))
     return 1
-
-
-def _check_name(args: argparse.Namespace, prop: Property) -> None:
-    """Refuse a network that is given under another name than the property speaks of."""
-    names = [text.split("=", 1)[0] for text in args.network]
-    if prop.network and names and names != [prop.network]:
-        raise InputError(f"the property is about the network {prop.network!r}, not {', '.join(names)}")
 
 
 def _seconds(text: str) -> float:
@@ -127,17 +163,6 @@ def _seconds(text: str) -> float:
     if not (value >= 0 and math.isfinite(value)):
         raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more, not {text}")
     return value
-
-
-def _files(args: argparse.Namespace) -> tuple[Path, Path]:
-    """The network and the property, in our own way of naming them or in the standard's."""
-    if len(args.files) == 2 and not args.network:
-        if args.files[0] == args.files[1] == STDIN:
-            raise InputError("only one of the network and the property can be read from stdin")
-        return args.files[0], args.files[1]
-    if len(args.files) == 1 and len(args.network) == 1 and (network := args.network[0].partition("=")[2]):
-        return Path(network), args.files[0]
-    raise InputError("give one network and one property: `verify NET PROP` or `verify PROP --network N=NET`")
 
 
 def _show(args: argparse.Namespace, prop: Property | None, verdict: Verdict) -> None:

@@ -10,18 +10,21 @@ The rule that fired is part of the verdict's statistics.
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ginnacer_verify import native
+from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
 from ginnacer_verify.engines.refinement import loop as cegar
-from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES, Strategy
+from ginnacer_verify.engines.refinement.abstracted import Options, Refine
+from ginnacer_verify.engines.refinement.methods import method_named, refinement_named
+from ginnacer_verify.engines.refinement.relational import INITIAL
 from ginnacer_verify.engines.verdict import Holds, Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.errors import InputError, NativeUnavailable, OutOfTime, UnsupportedOperator
 from ginnacer_verify.graph.chain import as_chain
@@ -30,6 +33,7 @@ from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.query.backend import Backend, backend_class
 from ginnacer_verify.replay.attack import falsify
+from ginnacer_verify.replay.joint import subject
 from ginnacer_verify.replay.judge import Counterexample, Judge
 
 if TYPE_CHECKING:
@@ -82,9 +86,9 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         return Choice("regions", f"a graph, {varying} varying inputs")
     weights = sum(layer.inputs * layer.outputs for layer in network.layers)
     if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
-        if engine not in {"auto", "cegar"}:
-            raise InputError("the native engine does not know linear input constraints: use --engine cegar")
-        return Choice("cegar", "linear input constraints" if engine == "auto" else "as asked for")
+        if engine not in {"auto", "cegar", "regions"}:
+            raise InputError("the native engines do not know linear input constraints: use --engine regions or cegar")
+        return Choice("cegar", "linear input constraints") if engine == "auto" else Choice(engine, "as asked for")
     if engine in {"boxes", "shallow"} and not network.arithmetic.is_real:
         raise InputError(f"the engine {engine} knows real arithmetic only: use --engine phases, regions or cegar")
     if engine in {"boxes", "phases", "native"} and not native.available():
@@ -125,14 +129,16 @@ def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network 
 
 
 def verify(
-    network: Network | Graph,
+    network: Network | Graph | Mapping[str, Network | Graph],
     prop: Property,
     *,
     timeout: float = 60.0,
     engine: str = "auto",
     backend: str | Backend | None = None,
+    abstraction: str | Abstraction | None = None,
+    options: Options | None = None,
     initial: str | None = None,
-    refine: str | Strategy | None = None,
+    refine: str | Refine | None = None,
     per_round: int | None = None,
     seed: int = 0,
     restarts: int = RESTARTS,
@@ -142,22 +148,28 @@ def verify(
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
-    `Holds` is proved in real arithmetic on the network's weights; with the arithmetic "float32" for the network as it
-    is executed in its own precision, in whatever order sums are taken. `Violated` carries an input that was replayed in
-    the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
-    often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine`
-    ("split", or a function) and `per_round` (8) are for the loop, and any of them chooses it unless an engine is named;
-    `threads` (default: all cores) is for the native engine. `observe` sees at least one moment of every run."""
+    A property about several networks takes them by name, `{"f": f, "g": g}`. `Holds` is proved in real arithmetic on
+    the network's weights; with the arithmetic "float32" for the network as it is executed in its own precision, in
+    whatever order sums are taken. `Violated` carries an input that was replayed in the network's own precision;
+    `Undecided` says why. The timeout is one deadline for everything. `restarts` is how often the falsifier starts per
+    disjunct; 0 switches it off. `backend` ("highs"), `abstraction` ("relational", or one of the network to start from),
+    `options` (how it begins: centroid, strategy, ...), `initial` ("relaxed"), `refine` ("split", or a function) and
+    `per_round` (8) are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all
+    cores) is for the native engine. `observe` sees at least one moment of every run."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
-    engine = _engine(engine, {"backend": backend, "initial": initial, "refine": refine, "per_round": per_round})
-    _check_names(backend, initial, refine)
+    asked = {"backend": backend, "abstraction": abstraction, "options": options, "initial": initial}
+    engine = _engine(engine, {**asked, "refine": refine, "per_round": per_round})
+    _check_names(backend, abstraction, initial, refine)
     deadline = Deadline.after(timeout)
     if arithmetic not in ARITHMETICS:
         raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
+    whole = subject(network, prop)
     if arithmetic != "real":
-        network, prop = network.executed(), prop.as_seen_in(network.dtype)
+        if whole.originals:
+            raise InputError("properties with several networks or with products are decided in real arithmetic only")
+        whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
     try:
-        given, network = network, _form(network, engine, deadline)
+        given, network = whole, _form(whole, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     choice = choose(network, prop, engine)
@@ -178,8 +190,9 @@ def verify(
             prop,
             timeout=deadline.left,
             backend=choice.backend if backend is None else backend,
-            initial=initial or choice.initial,
-            refine="split" if refine is None else refine,
+            abstraction=_method(abstraction),
+            options=_options(options, abstraction, initial or choice.initial),
+            refine=refine,
             per_round=8 if per_round is None else per_round,
             seed=seed,
             restarts=restarts,
@@ -228,15 +241,33 @@ def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: i
             raise InputError(f"{name} must be a whole number, {smallest} or more, not {value!r}")
 
 
-def _check_names(backend: str | Backend | None, initial: str | None, refine: str | Strategy | None) -> None:
+def _method(abstraction: str | Abstraction | None) -> str:
+    """The name of the abstraction; one that is given as a value is the paper's."""
+    if abstraction is None:
+        return "relational"
+    return "paper" if isinstance(abstraction, Abstraction) else abstraction
+
+
+def _options(options: Options | None, abstraction: str | Abstraction | None, initial: str) -> Options:
+    found = replace(options or Options(), initial=initial)
+    return replace(found, saved=abstraction) if isinstance(abstraction, Abstraction) else found
+
+
+def _check_names(
+    backend: str | Backend | None,
+    abstraction: str | Abstraction | None,
+    initial: str | None,
+    refine: str | Refine | None,
+) -> None:
     if isinstance(backend, str):
         backend_class(backend)  # refuses names that there are not
     elif backend is not None and not isinstance(backend, Backend):
         raise InputError(f"backend must be a name or a Backend, not {type(backend).__name__}")
     if initial is not None and initial not in INITIAL:
         raise InputError(f"initial={initial!r} is unknown; choose one of {', '.join(INITIAL)}")
-    if refine is not None and not callable(refine) and refine not in STRATEGIES:
-        raise InputError(f"refine={refine!r} is unknown; choose one of {', '.join(STRATEGIES)}, or give a function")
+    refinement_named(method_named(_method(abstraction)), refine)  # refuses what does not fit
+    if initial is not None and _method(abstraction) != "relational":
+        raise InputError(f"initial={initial!r} is for the relational abstraction, not for {_method(abstraction)}")
 
 
 def _engine(engine: str, loop: dict[str, object]) -> str:

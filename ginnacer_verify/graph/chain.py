@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ginnacer_verify.arrays import Array, Weight
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
 from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Builder, Graph, Input
 from ginnacer_verify.graph.graph import Tensor as Described
 from ginnacer_verify.graph.layers import Chain, Tensor
-from ginnacer_verify.graph.linear import Dense, LinearMap, Select, linear_map
+from ginnacer_verify.graph.linear import LinearMap, Select, linear_map, matrix_of
 from ginnacer_verify.graph.network import Network
 
 LARGEST_CLIP = 1e15
@@ -46,7 +46,7 @@ def chain_of(graph: Graph, deadline: Deadline = FOREVER) -> Network:
             if graph.last_use[source] <= number:
                 values.pop(source, None)
     layers = chain.layers(values[len(graph.nodes) - 1])
-    return Network(layers, graph.input_shape, graph.output_shape, graph.dtype, graph.model)
+    return Network(layers, graph.input_shape, graph.output_shape, graph.dtype, graph.model, graph.originals)
 
 
 def graph_of(network: Network | Graph) -> Graph:
@@ -60,7 +60,7 @@ def graph_of(network: Network | Graph) -> Graph:
         at = builder.affine((at, linear_map(layer.weight)), bias=layer.bias)
     kind = str(network.dtype)
     x, y = Described("input", network.input_shape, kind), Described("output", network.output_shape, kind)
-    graph = builder.graph(at, [x], [y], network.model)
+    graph = replace(builder.graph(at, [x], [y], network.model), originals=network.originals)
     if any(layer.size is not None for layer in network.layers):
         return graph  # layers that were multiplied out are not what is executed
     return replace(graph, arithmetic=network.arithmetic)
@@ -80,8 +80,7 @@ def _affine(chain: Chain, node: Affine, sources: list[Tensor]) -> Tensor:
 def _mapped(source: Tensor, linear: LinearMap) -> Tensor:
     if isinstance(linear, Select) and linear.is_identity:
         return source
-    matrix: Weight = linear.weight if isinstance(linear, Dense) else linear.matrix()
-    return source.mapped(matrix, (linear.outputs,))
+    return source.mapped(matrix_of(linear), (linear.outputs,))
 
 
 def _applied(chain: Chain, function: Function, y: list[Tensor], number: int) -> Tensor:

@@ -108,13 +108,22 @@ class Tensor:
         return prod(self.shape)
 
 
+@dataclass(frozen=True, eq=False)
+class Original:
+    """A network of a joint graph, and which inputs of that graph it is given, in order."""
+
+    network: "Graph"
+    inputs: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph(Shown):
     """Nodes in topological order; the last one is the output. `x` and `y` say how its flat input and output vectors are
     made up of the original tensors, `model` is the original ONNX model, on which witnesses are replayed, or empty.
 
     `arithmetic` is what bounds have to hold in: real numbers, or those that the nodes are executed in, one by one.
-    `precision` is the coarsest element type that the original computes in, empty if its weights are computed too."""
+    `precision` is the coarsest element type that the original computes in, empty if its weights are computed too.
+    A graph that joins several networks has them as its `originals` instead of a model."""
 
     nodes: tuple[Node, ...]
     x: tuple[Tensor, ...]
@@ -122,6 +131,7 @@ class Graph(Shown):
     model: bytes = field(default=b"", repr=False)
     precision: str = "float32"
     arithmetic: Arithmetic = REAL
+    originals: tuple[Original, ...] = ()
 
     def __post_init__(self) -> None:
         for number, node in enumerate(self.nodes):

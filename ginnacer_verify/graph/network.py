@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,9 @@ from ginnacer_verify.arrays import Array, Weight, compact, entries, flattened, r
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.rounding import FLOATS, REAL, Arithmetic
 from ginnacer_verify.shown import Shown
+
+if TYPE_CHECKING:
+    from ginnacer_verify.graph.graph import Original
 
 Indices: TypeAlias = NDArray[np.intp]
 FUSED = 8
@@ -87,7 +90,8 @@ class Network(Shown):
     Paper: Feedforward Neural Network; `layers[l - 1]` holds W^l and b^l, the last one has no ReLU.
 
     Inputs and outputs are flat vectors in row-major order; the shapes and the element type are those of the
-    original file. `model` is that file's ONNX model in bytes, on which witnesses are replayed, or empty.
+    original file. `model` is that file's ONNX model in bytes, on which witnesses are replayed, or empty; a chain that
+    joins several networks has them as its `originals` instead.
     """
 
     layers: tuple[Layer, ...]
@@ -95,6 +99,7 @@ class Network(Shown):
     output_shape: tuple[int, ...] = ()
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
     model: bytes = field(default=b"", repr=False)
+    originals: "tuple[Original, ...]" = ()
 
     def __post_init__(self) -> None:
         if not self.layers:
