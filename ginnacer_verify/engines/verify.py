@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +31,9 @@ from ginnacer_verify.errors import InputError, NativeUnavailable, OutOfTime, Uns
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.graph.graph import Affine, Graph
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.loading.model import Model, as_network, shapes_for
 from ginnacer_verify.properties.property import Property
+from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.query.backend import Backend, backend_class
 from ginnacer_verify.replay.attack import falsify
 from ginnacer_verify.replay.joint import subject
@@ -80,6 +83,10 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
     if engine not in ENGINES:
         raise InputError(f"{engine!r} is none of {', '.join(ENGINES)}")
     varying = max((len(disjunct.box.varying) for disjunct in prop.disjuncts), default=0)
+    if any(disjunct.ball is not None for disjunct in prop.disjuncts):
+        if engine not in {"auto", "regions"}:
+            raise InputError(f"the engine {engine} takes boxes only, not balls: use --engine regions")
+        return Choice("regions", "inputs in a ball")
     if isinstance(network, Graph):
         if engine not in {"auto", "regions"}:
             raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine regions")
@@ -129,8 +136,8 @@ def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network 
 
 
 def verify(
-    network: Network | Graph | Mapping[str, Network | Graph],
-    prop: Property,
+    model: Model | Mapping[str, Model],
+    prop: "Property | str | Path | bytes",
     *,
     timeout: float = 60.0,
     engine: str = "auto",
@@ -148,6 +155,7 @@ def verify(
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
+    The model is a network, a file, an ONNX model or its bytes, or a torch module; the property is one, or a file.
     A property about several networks takes them by name, `{"f": f, "g": g}`. `Holds` is proved in real arithmetic on
     the network's weights; with the arithmetic "float32" for the network as it is executed in its own precision, in
     whatever order sums are taken. `Violated` carries an input that was replayed in the network's own precision;
@@ -163,10 +171,16 @@ def verify(
     deadline = Deadline.after(timeout)
     if arithmetic not in ARITHMETICS:
         raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
-    whole = subject(network, prop)
+    try:
+        prop = prop if isinstance(prop, Property) else read_vnnlib(prop, deadline=deadline)
+        whole = subject(_networks(model, prop, deadline), prop)
+    except OutOfTime as problem:
+        return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     if arithmetic != "real":
         if whole.originals:
             raise InputError("properties with several networks or with products are decided in real arithmetic only")
+        if any(disjunct.ball is not None for disjunct in prop.disjuncts):
+            raise InputError("balls are decided in real arithmetic only")
         whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
     try:
         given, network = whole, _form(whole, engine, deadline)
@@ -228,6 +242,15 @@ def _with_share(verdict: Undecided) -> Undecided:
     if not verdict.timeout or numbers.parts < 2:
         return verdict
     return replace(verdict, reason=f"{verdict.reason}; {numbers.proved} of {numbers.parts} parts proved")
+
+
+def _networks(
+    model: Model | Mapping[str, Model], prop: Property, deadline: Deadline
+) -> Network | Graph | Mapping[str, Network | Graph]:
+    shapes = shapes_for(prop.x.shape)
+    if isinstance(model, Mapping):
+        return {name: as_network(one, shapes, deadline) for name, one in model.items()}
+    return as_network(model, shapes, deadline)
 
 
 def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: int, threads: int | None) -> None:
