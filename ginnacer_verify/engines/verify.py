@@ -22,6 +22,7 @@ from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.refinement import loop as cegar
 from ginnacer_verify.engines.refinement.abstracted import Options, Refine
 from ginnacer_verify.engines.refinement.methods import method_named, refinement_named
@@ -152,6 +153,7 @@ def verify(
     threads: int | None = None,
     observe: Observer | None = None,
     arithmetic: str = "real",
+    record: Record | None = None,
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
@@ -163,7 +165,8 @@ def verify(
     disjunct; 0 switches it off. `backend` ("highs"), `abstraction` ("relational", or one of the network to start from),
     `options` (how it begins: centroid, strategy, ...), `initial` ("relaxed"), `refine` ("split", or a function) and
     `per_round` (8) are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all
-    cores) is for the native engine. `observe` sees at least one moment of every run."""
+    cores) is for the native engine. `observe` sees at least one moment of every run; `record` is told what a
+    certificate needs."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
     asked = {"backend": backend, "abstraction": abstraction, "options": options, "initial": initial}
     engine = _engine(engine, {**asked, "refine": refine, "per_round": per_round})
@@ -222,7 +225,7 @@ def verify(
             raise InputError(
                 "layers that were multiplied out are not what is executed: give the network as it was read"
             )
-        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell)
+        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell, record)
         if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine in {"phases", "shallow"}:
             finished = loop(remaining, restarts=0)
             numbers = replace(
@@ -311,6 +314,7 @@ def _native(
     seed: int,
     restarts: int,
     observe: Observer | None,
+    record: Record | None,
 ) -> tuple[Verdict, Sequence[Part] | None]:
     """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
     network = judge.graph
@@ -319,7 +323,9 @@ def _native(
         share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
         if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
             return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
-    run = _run_of(engine)(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
+    run = _run_of(engine)(
+        judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe, record=record
+    )
     outcome, progress = run.run(), run.progress()
     statistics = Statistics(
         seconds=deadline.spent,

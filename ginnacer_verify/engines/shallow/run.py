@@ -16,6 +16,7 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Observer, Progress
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.shallow.bound import Bounded, ascended
 from ginnacer_verify.engines.shallow.problem import Regions, Shallow
 from ginnacer_verify.engines.shallow.propagate import Mask, clipped, propagated
@@ -52,6 +53,7 @@ class ShallowRun:
         seed: int = 0,
         falsify: bool = True,
         observe: Observer | None = None,
+        record: Record | None = None,
     ) -> None:
         self.judge, self.deadline, self.threads, self.observe = judge, deadline, threads, observe
         self.network = as_chain(judge.network)
