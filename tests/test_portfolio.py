@@ -70,7 +70,7 @@ def network_with(inputs: int) -> Network:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "engine"), [(1, "boxes"), (12, "boxes"), (13, "cegar"), (24, "cegar"), (25, "phases")]
+    ("inputs", "engine"), [(1, "boxes"), (12, "boxes"), (13, "cegar"), (24, "cegar"), (25, "shallow")]
 )
 def test_the_rule_goes_by_varying_inputs_and_relus(inputs: int, engine: str) -> None:
     prop = one_disjunct(box_of(np.zeros(inputs), np.ones(inputs)), [[1.0]], [-1.0])
