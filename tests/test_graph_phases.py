@@ -14,7 +14,7 @@ from ginnacer_verify.bounds.intervals import intervals
 from ginnacer_verify.bounds.substitution import tightened
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.engines.graphs.relaxed import Place, Relaxed, Singles
-from ginnacer_verify.engines.graphs.run import GraphRun
+from ginnacer_verify.engines.graphs.run import GraphPhaseRun
 from ginnacer_verify.engines.graphs.tighten import Effort, Region, Tightening
 from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE
 from ginnacer_verify.graph.graph import Graph
@@ -25,7 +25,7 @@ from ginnacer_verify.replay.judge import Counterexample, Judge
 
 def decide(network: Network | Graph, prop: Property, *, falsify: bool = False, timeout: float = 5.0) -> str:
     judge = Judge(network, prop)
-    match GraphRun(judge, Deadline.after(timeout), threads=1, falsify=falsify).run():
+    match GraphPhaseRun(judge, Deadline.after(timeout), threads=1, falsify=falsify).run():
         case None:
             return "unsat"
         case Counterexample():
@@ -74,7 +74,7 @@ def test_graphs_of_every_shape(block: int, smooth: bool) -> None:
 
 def _decide_graph(graph: Graph, prop: Property, timeout: float) -> str:
     judge = Nobody.of(graph, prop)
-    run = GraphRun(judge, Deadline.after(timeout), threads=1, falsify=False)
+    run = GraphPhaseRun(judge, Deadline.after(timeout), threads=1, falsify=False)
     return "unsat" if run.run() is None else "open"
 
 

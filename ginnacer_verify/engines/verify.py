@@ -1,10 +1,11 @@
 """verify(network, prop, ...) -> Verdict: which engine decides a property, and the one way to call any of them.
 
-Rules, the first that fits: linear input constraints go to the abstraction-refinement loop; few varying inputs to the
-native engine that halves boxes; few ReLUs to the loop with all of them kept, which is one exact program; networks whose
-matrices fit into memory to the native engine that decides phases, with the loop as the finisher; graphs that are no
-chains, or that are better left as they are, to the same on graphs, or, with few varying inputs, to branch and bound on
-regions of the graph; so does everything where the native engines were not built.
+Rules, the first that fits: linear input constraints on chains go to the abstraction-refinement loop; few varying inputs
+to halving boxes, compiled for chains of moderate size and on the graph for everything else; few ReLUs to the loop with
+all of them kept, which is one exact program; one hidden layer to an engine of its own, with one exact program as the
+finisher; networks whose matrices fit into memory to the native engine that decides phases, with the loop as the
+finisher; every graph that is no chain, or whose convolutions are better left as they are, to the same on graphs; linear
+input constraints on those, and everything where the native engines were not built, to branch and bound on the graph.
 The rule that fired is part of the verdict's statistics.
 """
 
@@ -42,21 +43,23 @@ from ginnacer_verify.replay.joint import subject
 from ginnacer_verify.replay.judge import Counterexample, Judge
 
 if TYPE_CHECKING:
+    from ginnacer_verify.engines.boxes.graph import GraphRun
     from ginnacer_verify.engines.boxes.run import NativeRun
-    from ginnacer_verify.engines.graphs.run import GraphRun
+    from ginnacer_verify.engines.graphs.run import GraphPhaseRun
     from ginnacer_verify.engines.phases.run import PhaseRun
     from ginnacer_verify.engines.regions import RegionRun
+    from ginnacer_verify.engines.shallow.run import ShallowRun
 
 ARITHMETICS = ("real", "float32")
 """What a proof is about: real numbers, or the network as it is executed in its own precision."""
-ENGINES = ("auto", "native", "boxes", "phases", "regions", "cegar")
+ENGINES = ("auto", "native", "boxes", "phases", "shallow", "regions", "cegar")
 """`native` is boxes or phases, whichever fits; `auto` may choose any."""
 RESTARTS = 24
 """How often the falsifier starts per disjunct."""
 FEW_INPUTS = 12
 """Halving boxes pays up to about so many varying inputs."""
 MANY_RELUS = 2000
-"""The engine for boxes has room for square matrices of this size, and touches what is unstable of them."""
+"""The compiled engine for boxes has room for square matrices of this size, and touches what is unstable of them."""
 FEW_DISJUNCTS = 16
 """The attack before halving boxes has a quarter of the time for so many disjuncts, and less for more: most of many are
 proved at once, and the others are attacked where they come nearest to being unsafe."""
@@ -73,11 +76,13 @@ MANY_TIMES = 3
 
 @dataclass(frozen=True)
 class Choice:
-    """An engine, why it was chosen, and which ReLUs the loop starts with if it is the loop."""
+    """An engine, why it was chosen, and which ReLUs the loop starts with, with which solver, if it is the loop or if
+    the loop is its finisher."""
 
     engine: str
     rule: str
     initial: str = "relaxed"
+    backend: str = "highs"
 
 
 def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Choice:
@@ -90,29 +95,36 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
             raise InputError(f"the engine {engine} takes boxes only, not balls: use --engine regions")
         return Choice("regions", "inputs in a ball")
     if isinstance(network, Graph):
-        if engine not in {"auto", "phases", "regions"}:
+        if engine not in {"auto", "boxes", "phases", "regions"}:
             raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine phases or regions")
+        if engine == "boxes" or (engine == "auto" and varying <= FEW_INPUTS):
+            return Choice("boxes", f"a graph, {varying} varying inputs")
         if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
             if engine == "phases":
                 raise InputError("the native engines do not know linear input constraints: use --engine regions")
             return Choice("regions", "linear input constraints")
-        many = engine == "auto" and varying > FEW_INPUTS
-        return Choice("phases" if many or engine == "phases" else "regions", f"a graph, {varying} varying inputs")
+        return Choice("regions" if engine == "regions" else "phases", f"a graph, {varying} varying inputs")
     weights = sum(layer.inputs * layer.outputs for layer in network.layers)
     if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
-        if engine not in {"auto", "cegar", "regions"}:
+        if engine in {"native", "phases"}:
             raise InputError("the native engines do not know linear input constraints: use --engine regions or cegar")
         return Choice("cegar", "linear input constraints") if engine == "auto" else Choice(engine, "as asked for")
-    if engine == "boxes" and not network.arithmetic.is_real:
-        raise InputError("the engine boxes knows real arithmetic only: use --engine phases, regions or cegar")
+    if engine == "shallow" and not network.arithmetic.is_real:
+        raise InputError(f"the engine {engine} knows real arithmetic only: use --engine phases, regions or cegar")
     if engine in {"boxes", "phases", "native"} and not native.available():
         raise NativeUnavailable(native.MISSING)
+    if engine == "shallow":
+        if len(network.layers) != 2:
+            raise InputError("the engine shallow is for one hidden layer: use --engine phases")
+        return Choice("shallow", "as asked for", "exact", "milp")
     if engine in {"boxes", "phases", "regions", "cegar"}:
         return Choice(engine, "as asked for")
-    if varying <= FEW_INPUTS and network.arithmetic.is_real and network.relus <= MANY_RELUS and native.available():
+    if varying <= FEW_INPUTS and native.available():
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
+    if engine == "auto" and network.arithmetic.is_real and len(network.layers) == 2:
+        return Choice("shallow", f"one hidden layer, {varying} varying inputs", "exact", "milp")
     if not native.available():
         return Choice("regions", "the native engines are not installed")
     if engine == "native" or weights <= MANY_WEIGHTS:
@@ -126,18 +138,27 @@ def _form(network: Network | Graph, prop: Property, engine: str, deadline: Deadl
     With many varying inputs convolutions stay what they are where their matrices would be much larger."""
     if isinstance(network, Network) or engine == "regions":
         return network
-    if engine not in {"auto", "phases"}:
+    if engine not in {"auto", "boxes", "phases"}:
         return as_chain(network, deadline)
+    few = engine == "boxes" or all(len(disjunct.box.varying) <= FEW_INPUTS for disjunct in prop.disjuncts)
+    if few and (network.neurons > MANY_RELUS or not network.arithmetic.is_real):
+        return network
     maps = [one for node in network.nodes if isinstance(node, Affine) for one in node.maps]
-    entries = sum(float(one.inputs) * one.outputs for one in maps)
-    many = any(len(disjunct.box.varying) > FEW_INPUTS for disjunct in prop.disjuncts)
-    if entries > MANY_MAPPED or (many and entries > MANY_TIMES * sum(map(cost_of, maps))):
+    most = MANY_WEIGHTS if few else min(MANY_MAPPED, MANY_TIMES * sum(map(cost_of, maps)))
+    if sum(float(one.inputs) * one.outputs for one in maps) > most:
         return network
     try:
         chain = as_chain(network, deadline)
     except UnsupportedOperator:
         return network
     return chain if chain.relus <= 2 * network.neurons else network
+
+
+def _has_kernel(network: Network | Graph, prop: Property) -> bool:
+    """Whether the compiled engine for boxes takes it: a chain of moderate size, without linear input constraints."""
+    if isinstance(network, Graph) or not network.arithmetic.is_real or network.relus > MANY_RELUS:
+        return False
+    return not any(len(disjunct.inputs) for disjunct in prop.disjuncts)
 
 
 def verify(
@@ -210,7 +231,7 @@ def verify(
             as_chain(network),
             prop,
             timeout=deadline.left,
-            backend="highs" if backend is None else backend,
+            backend=choice.backend if backend is None else backend,
             abstraction=_method(abstraction),
             options=_options(options, abstraction, initial or choice.initial),
             refine=refine,
@@ -224,17 +245,21 @@ def verify(
     if choice.engine == "cegar":
         verdict = loop()
     else:
-        judge = Judge(given if choice.engine == "regions" else network, prop)
-        if choice.engine == "regions" and judge.graph.arithmetic != network.arithmetic:
+        on_graph = choice.engine == "regions" or (choice.engine == "boxes" and not _has_kernel(network, prop))
+        on_graph = on_graph or (choice.engine == "phases" and isinstance(network, Graph))
+        judge = Judge(given if on_graph else network, prop)
+        if on_graph and judge.graph.arithmetic != network.arithmetic:
             raise InputError(
                 "layers that were multiplied out are not what is executed: give the network as it was read"
             )
-        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell, record)
-        chain = isinstance(network, Network)
-        if chain and isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
+        verdict, remaining = _native(
+            choice.engine, judge, deadline, threads, seed, restarts, tell, record, on_graph=on_graph
+        )
+        finishes = choice.engine in {"phases", "shallow"} and not on_graph
+        if finishes and isinstance(verdict, Undecided) and not verdict.timeout:
             finished = loop(remaining, restarts=0)
             numbers = replace(
-                finished.statistics, seconds=deadline.spent, engine=f"phases, {finished.statistics.engine}"
+                finished.statistics, seconds=deadline.spent, engine=f"{choice.engine}, {finished.statistics.engine}"
             )
             verdict = replace(finished, statistics=numbers)
     if tell and not seen:  # decided before the engine's first step
@@ -304,7 +329,7 @@ def _check_names(
 def _engine(engine: str, loop: dict[str, object]) -> str:
     """The engine, which is the loop where only options of the loop say so; phases have the loop as their finisher."""
     given = [name for name, value in loop.items() if value is not None]
-    if not given or engine not in ENGINES or engine in {"cegar", "phases"}:
+    if not given or engine not in ENGINES or engine in {"cegar", "phases", "shallow"}:
         return engine
     if engine == "auto":
         return "cegar"
@@ -320,6 +345,8 @@ def _native(
     restarts: int,
     observe: Observer | None,
     record: Record | None,
+    *,
+    on_graph: bool,
 ) -> tuple[Verdict, Sequence[Part] | None]:
     """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
     network = judge.graph
@@ -328,7 +355,7 @@ def _native(
         share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
         if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
             return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
-    run = _run_of(engine, judge)(
+    run = _run_of(engine, on_graph)(
         judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe, record=record
     )
     outcome, progress = run.run(), run.progress()
@@ -352,21 +379,31 @@ def _native(
     raise TypeError(f"the native engine answered {outcome!r}")
 
 
-def _run_of(engine: str, judge: Judge) -> "type[NativeRun] | type[PhaseRun] | type[GraphRun] | type[RegionRun]":
+def _run_of(
+    engine: str, on_graph: bool
+) -> "type[NativeRun | GraphRun | PhaseRun | GraphPhaseRun | ShallowRun | RegionRun]":
     """Imported late: not needed for what an attack decides."""
     match engine:
+        case "boxes" if on_graph:
+            from ginnacer_verify.engines.boxes.graph import GraphRun
+
+            return GraphRun
         case "boxes":
             from ginnacer_verify.engines.boxes.run import NativeRun
 
             return NativeRun
-        case "phases" if isinstance(judge.given, Graph):
-            from ginnacer_verify.engines.graphs.run import GraphRun
+        case "phases" if on_graph:
+            from ginnacer_verify.engines.graphs.run import GraphPhaseRun
 
-            return GraphRun
+            return GraphPhaseRun
         case "phases":
             from ginnacer_verify.engines.phases.run import PhaseRun
 
             return PhaseRun
+        case "shallow":
+            from ginnacer_verify.engines.shallow.run import ShallowRun
+
+            return ShallowRun
         case "regions":
             from ginnacer_verify.engines.regions import RegionRun
 

@@ -71,7 +71,7 @@ class Grown:
         return self if ours >= theirs else other
 
 
-class GraphRun:
+class GraphPhaseRun:
     """One property on one graph. The regions that are open are a stack, the deepest on top."""
 
     remaining = None
