@@ -24,7 +24,7 @@ from ginnacer_verify.abstraction.layer import AbstractLayer, ExactLayer
 from ginnacer_verify.abstraction.partition import Partition
 from ginnacer_verify.abstraction.partitioning.strategies import NAMED, Strategy, first_fit
 from ginnacer_verify.arrays import Array, read_only
-from ginnacer_verify.bounds.chain import TINY, absolute, gamma, interval_bounds
+from ginnacer_verify.bounds.chain import interval_bounds
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.chain import as_chain
@@ -93,17 +93,10 @@ class Abstraction(Shown):
 
     @cached_property
     def rounding(self) -> Array:
-        """How far the network can be from the one whose trace at the centroid is exactly ours, wherever the input is.
+        """What the trace of the centroid can be off, at the outputs."""
+        from ginnacer_verify.abstraction.trace import output_rounding
 
-        Layer by layer: the error of the trace, plus that of the layer's inputs times |W|, since a ReLU never enlarges
-        a difference; at the end the last digit of the output."""
-        difference = np.zeros(self.network.inputs)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for layer, error in zip(self.network.layers, self.trace.error, strict=True):
-                sums = np.asarray(absolute(layer.weight) @ difference) + error
-                difference = sums * (1 + gamma(2 * layer.inputs + 8))
-        total = (difference + gamma(4) * np.abs(self.trace.y[-1])) * (1 + gamma(8)) + TINY
-        return read_only(np.where(np.isnan(total), np.inf, total))
+        return output_rounding(self.network, self.trace)
 
     @cached_property
     def _stages(self) -> tuple[tuple[SharedRelu | ExactRelu, ...], Output]:
