@@ -49,7 +49,7 @@ class AutoLirpaBackend:
 
     name = "auto_lirpa"
     requires = ("auto_LiRPA", "torch")
-    install = "pip install 'ginnacer-verify[lirpa]' && pip install --no-deps auto_LiRPA==0.3"
+    install = "pip install torch==2.13.0 appdirs packaging tqdm && pip install --no-deps auto_LiRPA==0.3"
     complete = False
 
     def __init__(self, methods: Sequence[str] = ("CROWN", "alpha-CROWN")) -> None:

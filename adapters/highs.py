@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from ginnacer_verify.arrays import Array, read_only
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.emit.milp import Block, Unit, base_block, excess_column, kept_unit
 from ginnacer_verify.query.query import TOLERANCE, Answer, Base, Query, Sat, Shared, Unknown, Unsat, sensitivity
 from ginnacer_verify.query.safe_bound import safe_bound
@@ -22,7 +22,7 @@ from ginnacer_verify.query.safe_bound import safe_bound
 if TYPE_CHECKING:
     import highspy
 
-TIMEOUT = Unknown("HiGHS ran out of time: raise --timeout", timeout=True)
+TIMEOUT = Unknown(f"{REACHED} in HiGHS", timeout=True)
 OPTIONS = {
     "output_flag": False,
     "threads": 1,

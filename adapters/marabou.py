@@ -40,7 +40,11 @@ class MarabouBackend:
 
     name = "marabou"
     requires = ("maraboupy",)
-    install = "pip install 'ginnacer-verify[marabou]' (wheels up to Python 3.11)"
+    install = (
+        "pip install maraboupy==2.0.0"
+        if sys.version_info < (3, 12)
+        else "Marabou has wheels for Python 3.11 and older only, so it cannot be used with this Python; use highs"
+    )
     complete = True
 
     def __init__(self, *, memory: int = MEMORY, command: tuple[str, ...] = COMMAND) -> None:
@@ -87,7 +91,7 @@ def _answer(reply: dict[str, Any], form: ScaledForm) -> Answer:
             z = np.zeros(0)
         if z.shape == form.form.z.shape and np.isfinite(z).all():
             return Sat(read_only(form.z(z)))
-        return Unknown("Marabou gave a solution that is none: try --backend highs")
+        return Unknown("Marabou's solution violates its own query; try --backend highs")
     if isinstance(word, str) and word in ANSWERS:
         return ANSWERS[word]
     return Unknown(f"Marabou answered {word!r}: try --backend highs")

@@ -57,7 +57,7 @@ class MilpBackend:
             return ANSWERS.get(status, Unknown(f"HiGHS answered {status}: try --backend highs"))
         values = np.asarray(reply["values"], dtype=np.float64)
         if len(values) < query.base.size or not np.isfinite(values).all():
-            return Unknown("HiGHS gave a solution that is none: try --backend highs")
+            return Unknown("the solution of HiGHS violates its own query; try --backend highs")
         return Sat(read_only(values[: query.base.size]), float(values[excess_column(query.base)]))
 
 

@@ -91,7 +91,7 @@ class Problem:
         self.formula: Formula = read_formula(text.decode())
         ends = self.network.nodes[0].size, self.network.nodes[-1].size
         if ends != (self.formula.inputs, self.formula.outputs):
-            raise Unreadable(f"the network has {ends[0]} inputs and {ends[1]} outputs, the property speaks of others")
+            raise Unreadable(f"the network has {ends[0]} inputs and {ends[1]} outputs, the property has others")
         self.hashes = hashlib.sha256(model).hexdigest(), hashlib.sha256(text).hexdigest()
         self.parts: list[Part] = self.formula.parts()
         self.sizes = [self.network.nodes[number].size for number in self.network.relus]

@@ -1,7 +1,7 @@
 """The command line: which command, its result words and exit codes; no logic.
 
-Exit codes: 0 answered, 1 undecided (`unknown`, `timeout`), 2 bad input, 3 broken installation or a fault of ours.
-Result lines go to stdout, everything else to stderr.
+Exit codes: 0 answered, 1 undecided (`unknown`, `timeout`) or a spurious witness, 2 bad input, 3 broken installation or
+a fault of ours, 130 interrupted, 141 nobody reads the output any more. Result lines go to stdout, the rest to stderr.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import warnings
 from importlib import import_module
 from typing import Any
 
-from ginnacer_verify.commands.output import add_common
+from ginnacer_verify.commands.output import add_common, silence
 from ginnacer_verify.errors import GinnacerError, InputError
 from ginnacer_verify.version import __version__
 
@@ -33,7 +33,7 @@ COMMANDS = {
 }
 """Each is a module of `ginnacer_verify.commands`, imported only when it is called."""
 
-BAD_INPUT, BROKEN = 2, 3
+BAD_INPUT, BROKEN, INTERRUPTED, CLOSED = 2, 3, 130, 141
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,14 +41,18 @@ def main(arguments: list[str] | None = None) -> int:
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, "1")  # our matrices are small: threads inside of BLAS only get in the way
     words = sys.argv[1:] if arguments is None else arguments
-    args = _parser(words).parse_args(words)
+    parser = _parser(words)
+    if not words:
+        parser.print_help()
+        return 0
+    args = parser.parse_args(words)
     try:
         return _run(args)
     except KeyboardInterrupt:
-        return _fail(args, "interrupted", 130)
+        return _fail(args, "interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
-        sys.stderr.close()
-        return BROKEN
+        silence(sys.stdout)
+        return CLOSED
     except Exception as problem:
         if args.debug:
             raise
@@ -67,8 +71,9 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
     """The parser, with the arguments of the one command that is asked for: importing all of them would take long."""
     parser = argparse.ArgumentParser(
         prog="ginnacer",
-        description="Verify ReLU networks by abstraction and refinement.",
-        epilog="Exit codes: 0 answered, 1 undecided, 2 bad input, 3 broken installation.",
+        description="Verify neural networks: prove that they keep a property, or find an input that breaks it.",
+        epilog="Exit codes: 0 answered, 1 undecided or spurious, 2 bad input, 3 broken installation. "
+        "`ginnacer demo` shows what it does; `ginnacer COMMAND --help` explains a command.",
     )
     parser.add_argument("--name", action="version", version=NAME, help="print the tool's name")
     parser.add_argument("--version", action="version", version=__version__, help="print the version")

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from ginnacer_verify.errors import OutOfTime
 
+REACHED = "time limit reached"
+"""Why there is no verdict, in the words of every engine; `verify` adds what was proved until then."""
+
 
 @dataclass(frozen=True)
 class Deadline:
@@ -35,7 +38,7 @@ class Deadline:
     def check(self, before: str) -> None:
         """Raise OutOfTime if it has passed; the message says before what, as in "the network was read"."""
         if self.passed:
-            raise OutOfTime(f"time ran out before {before}: raise --timeout")
+            raise OutOfTime(f"{REACHED} before {before}")
 
     def within(self, seconds: float) -> "Deadline":
         """The earlier of this deadline and `seconds` from now."""

@@ -19,6 +19,8 @@ Outcomes (`unknown`, a spurious witness) are values, not exceptions.
 
 from pathlib import Path
 
+NOT_SUPPORTED = " is not supported; `ginnacer check` shows all operators of the network"
+
 
 class GinnacerError(Exception):
     """The root: catch this to catch everything that we raise on purpose."""
@@ -35,9 +37,9 @@ class NetworkError(InputError):
 class UnsupportedOperator(NetworkError):
     """An operator that we cannot turn into affine maps and ReLUs."""
 
-    def __init__(self, operator: str, node: str, why: str = "it is not supported") -> None:
+    def __init__(self, operator: str, node: str, why: str = "") -> None:
         self.operator, self.node, self.why = operator, node, why
-        super().__init__(f"operator {operator} (node {node!r}): {why}")
+        super().__init__(f"operator {operator} (node {node!r})" + (f": {why}" if why else NOT_SUPPORTED))
 
 
 class PropertyError(InputError):

@@ -5,6 +5,8 @@ the sum of their absolute values (Higham, Accuracy and Stability of Numerical Al
 takes from each product. Every bound that proves anything is widened by that much.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ginnacer_verify.arrays import Array
@@ -34,3 +36,48 @@ def down(values: Array, ulps: int = 1) -> Array:
 def up(values: Array, ulps: int = 1) -> Array:
     """Values that are higher by at least `ulps` roundings of themselves."""
     return np.asarray(values + (np.abs(values) * (ulps * 2 * UNIT) + TINY))
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The numbers that a network is executed in: `unit` is half of what the next number after 1 is larger by, `largest`
+    the largest finite number, `least` the least positive one of full precision. The unit of real arithmetic is 0.
+
+    Executed, a sum of products is off by `off(roundings, size)` in whatever order it is taken, with or without fused
+    operations; results below `least` may be flushed to zero, sums beyond `largest` are nothing one can rely on."""
+
+    name: str
+    unit: float = 0.0
+    largest: float = float("inf")
+    least: float = 0.0
+
+    @property
+    def is_real(self) -> bool:
+        return self.unit == 0
+
+    def share(self, roundings: int) -> float:
+        """What part of the sum of absolute values is lost at most: gamma(roundings) in this arithmetic."""
+        lost = roundings * self.unit
+        return lost / (1 - lost) * (1 + 1e-12) if lost < 0.5 else float("inf")
+
+    @property
+    def floor(self) -> float:
+        """Added to a size, it makes its share cover what underflow takes as well."""
+        return 0.0 if self.is_real else 4 * self.least / self.unit
+
+    def off(self, roundings: int, size: Array) -> Array:
+        """How far executed sums are from those of real arithmetic; `size` bounds their sums of absolute values."""
+        if self.is_real or not roundings:
+            return np.zeros_like(size)
+        share = self.share(roundings)
+        lost = share * (size + self.floor)
+        return np.where(size + lost < self.largest, lost, np.inf)
+
+
+REAL = Arithmetic("real")
+FLOATS = {
+    "float16": Arithmetic("float16", 2.0**-11, 65504.0, 2.0**-14),
+    "float32": Arithmetic("float32", 2.0**-24, 2.0**127 * (2 - 2.0**-23), 2.0**-126),
+    "float64": Arithmetic("float64", 2.0**-53, HUGE, 2.0**-1022),
+}
+"""By the names of element types."""

@@ -1,10 +1,10 @@
 """From the tree of a VNN-LIB text to a Property: disjunctive normal form, boxes and polytopes.
 
-What goes in is any nesting of and/or over rows; what comes out has one box and two polytopes per disjunct.
+What goes in is any nesting of and/or over rows and curves; what comes out has one box and two polytopes per disjunct.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
@@ -15,9 +15,10 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import UnsupportedProperty
-from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
+from ginnacer_verify.properties.contradiction import divide_out, leave_no_room
+from ginnacer_verify.properties.property import Declared, Disjunct, Polytope, Property, Variable
 from ginnacer_verify.properties.rounding import Bound, at_least_float, interval, nearest_float
-from ginnacer_verify.properties.terms import MAX_DISJUNCTS, And, Formula, Or, Row
+from ginnacer_verify.properties.terms import MAX_DISJUNCTS, And, Curve, Formula, Monomial, Or, Row, curves
 
 MAX_NUMBERS = 50_000_000
 """A property whose boxes and polytopes would hold more numbers is refused, before memory runs out."""
@@ -50,20 +51,58 @@ def element(variable: Variable, index: int, version: str) -> str:
     return f"{variable.name}[{','.join(indices)}]" if indices else variable.name
 
 
-def property_of(formula: Formula, x: Variable, y: Variable, version: str, deadline: Deadline = FOREVER) -> Property:
-    """The property whose unsafe pairs of an input and an output are those that satisfy the formula."""
+def property_of(
+    formula: Formula,
+    x: Variable,
+    y: Variable,
+    version: str,
+    deadline: Deadline = FOREVER,
+    *,
+    networks: tuple[Declared, ...] = (),
+) -> Property:
+    """The property whose unsafe pairs of an input and an output are those that satisfy the formula.
+
+    What curves multiply becomes monomials of the property. Of properties with curves or several networks, conjunctions
+    that contradict themselves are left out."""
     if formula.disjuncts > MAX_DISJUNCTS:
         raise UnsupportedProperty(f"more than {MAX_DISJUNCTS} disjuncts: split the property into several files")
-    builder = _Builder(x, y, version)
+    numbers = _numbers(formula, y.size)
+    monomials = tuple(monomial for monomial, number in numbers.items() if number >= y.size)
+    builder = _Builder(x, y.size + len(monomials), lambda i: _input_name(x, networks, i, version))
     made: list[Disjunct] = []
-    for clause in _clauses(formula):
+    for clause in _clauses(formula, numbers):
         if not len(made) % 1024:
             deadline.check("the property was read")
-        made.append(builder.disjunct(clause))
-    return Property(tuple(made), x, y, version)
+        disjunct = builder.disjunct(clause)
+        if numbers or networks:
+            rows = [row for block in _blocks(clause.outputs) for row in block]
+            if leave_no_room(rows) or (not disjunct.box.is_empty and divide_out(rows, y.size, monomials, disjunct.box)):
+                continue
+        made.append(disjunct)
+    return Property(tuple(made), x, y, version, networks=networks, monomials=monomials)
 
 
-def _clauses(formula: Formula) -> Iterator[Clause]:
+def _input_name(x: Variable, networks: tuple[Declared, ...], i: int, version: str) -> str:
+    for network in networks:
+        if i in network.inputs:
+            return element(network.x, network.inputs.index(i), version)
+    return element(x, i, version)
+
+
+def _numbers(formula: Formula, outputs: int) -> dict[Monomial, int]:
+    """The outputs that curves speak about: those of the network, and one more for each input or product."""
+    numbers: dict[Monomial, int] = {}
+    more = outputs
+    for curve in curves(formula):
+        for monomial in curve.coefficients:
+            if monomial not in numbers:
+                own = len(monomial) == 1 and monomial[0] < 0
+                numbers[monomial] = ~monomial[0] if own else more
+                more += not own
+    return dict(sorted(numbers.items(), key=lambda item: item[1]))
+
+
+def _clauses(formula: Formula, numbers: Mapping[Monomial, int]) -> Iterator[Clause]:
     """The disjunctive normal form, in the order of the text."""
     flat: dict[int, tuple[Block, Block, list[Or]]] = {}
     todo: list[tuple[Formula, Clause]] = [(formula, Clause())]
@@ -73,7 +112,7 @@ def _clauses(formula: Formula) -> Iterator[Clause]:
             todo.extend((part, clause) for part in reversed(node.parts))
             continue
         if id(node) not in flat:
-            flat[id(node)] = _flattened(node)
+            flat[id(node)] = _flattened(node, numbers)
         clause = _extended(clause, *flat[id(node)])
         if clause.pending is None:
             yield clause
@@ -82,7 +121,7 @@ def _clauses(formula: Formula) -> Iterator[Clause]:
             todo.append((choice, Clause(clause.inputs, clause.outputs, rest)))
 
 
-def _flattened(node: Row | And) -> tuple[Block, Block, list[Or]]:
+def _flattened(node: Row | Curve | And, numbers: Mapping[Monomial, int]) -> tuple[Block, Block, list[Or]]:
     """What a conjunction asserts, through any nesting of `and`: input rows, output rows and or-nodes."""
     inputs: list[Row] = []
     outputs: list[Row] = []
@@ -92,6 +131,9 @@ def _flattened(node: Row | And) -> tuple[Block, Block, list[Or]]:
         match todo.pop():
             case Row() as row:
                 (inputs if row.is_input else outputs).append(row)
+            case Curve(coefficients=coefficients, offset=offset, strict=strict):
+                over = {~numbers[monomial]: value for monomial, value in coefficients.items()}
+                outputs.append(Row(over, offset, strict))
             case And(parts=parts):
                 todo.extend(reversed(parts))
             case Or() as choice:
@@ -124,8 +166,8 @@ class _Builder:
     """Turns clauses into disjuncts; what is equal in two of them becomes the same object."""
 
     x: Variable
-    y: Variable
-    version: str
+    outputs_size: int
+    name: Callable[[int], str]
     numbers: int = 0
     inputs: dict[tuple[int, ...], tuple[Box, Polytope, Box | None]] = field(default_factory=dict)
     outputs: dict[tuple[int, ...], Polytope] = field(default_factory=dict)
@@ -137,13 +179,13 @@ class _Builder:
         if input_key not in self.inputs:
             self.inputs[input_key] = self._input_set([row for block in inputs for row in block])
         if output_key not in self.outputs:
-            self.outputs[output_key] = self._polytope([row for block in outputs for row in block], self.y.size)
+            self.outputs[output_key] = self._polytope([row for block in outputs for row in block], self.outputs_size)
         box, constraints, inner = self.inputs[input_key]
         return Disjunct(box, constraints, self.outputs[output_key], inner)
 
     def _input_set(self, rows: list[Row]) -> tuple[Box, Polytope, Box | None]:
         self._reserve(len(rows))
-        box, inner = self._boxes([row for row in rows if len(row.coefficients) == 1])
+        box, inner = self._boxes(rows)
         return box, self._polytope([row for row in rows if len(row.coefficients) > 1], self.x.size), inner
 
     def _boxes(self, rows: list[Row]) -> tuple[Box, Box | None]:
@@ -151,10 +193,13 @@ class _Builder:
         negated_lower: dict[int, Bound] = {}
         upper: dict[int, Bound] = {}
         for row in rows:
-            ((i, coefficient),) = row.coefficients.items()
-            side = upper if coefficient > 0 else negated_lower
-            bound = (row.offset if abs(coefficient) == 1 else row.offset / abs(coefficient), not row.strict)
-            side[i] = min(side[i], bound) if i in side else bound
+            if len(row.coefficients) == 1:
+                ((i, coefficient),) = row.coefficients.items()
+                side = upper if coefficient > 0 else negated_lower
+                bound = (row.offset if abs(coefficient) == 1 else row.offset / abs(coefficient), not row.strict)
+                side[i] = min(side[i], bound) if i in side else bound
+        if min(len(upper), len(negated_lower)) < self.x.size:
+            _imply([row for row in rows if len(row.coefficients) > 1], negated_lower, upper)
         self._require(negated_lower, ">=")
         self._require(upper, "<=")
         self._reserve(4 * self.x.size + OBJECT)
@@ -167,7 +212,7 @@ class _Builder:
 
     def _require(self, bounds: dict[int, Bound], relation: str) -> None:
         if len(bounds) < self.x.size:
-            name = element(self.x, next(i for i in range(self.x.size) if i not in bounds), self.version)
+            name = self.name(next(i for i in range(self.x.size) if i not in bounds))
             end = "smallest" if relation == ">=" else "largest"
             raise UnsupportedProperty(
                 f"input {name} is not bounded on both sides: add (assert ({relation} {name} ...)) with its {end} value"
@@ -190,6 +235,24 @@ class _Builder:
         self.numbers += numbers
         if self.numbers > MAX_NUMBERS:
             raise UnsupportedProperty(f"more than {MAX_NUMBERS} numbers in its disjuncts: split it into several files")
+
+
+def _imply(rows: list[Row], negated_lower: dict[int, Bound], upper: dict[int, Bound]) -> None:
+    """Add the bounds that are missing and that a row implies, given those of its other inputs; until there are no more.
+
+    They count as closed: the row itself stays, and says what is strict."""
+    found = True
+    while found:
+        found = False
+        for row in rows:
+            sides = {i: (negated_lower if value > 0 else upper) for i, value in row.coefficients.items()}
+            missing = [i for i, side in sides.items() if i not in side]
+            for i, value in row.coefficients.items():
+                own = upper if value > 0 else negated_lower
+                if i not in own and not set(missing) - {i}:
+                    rest = (abs(row.coefficients[j]) * sides[j][j][0] for j in row.coefficients if j != i)
+                    own[i] = (row.offset + sum(rest, Fraction(0))) / abs(value), True
+                    found = True
 
 
 def _offset(value: Fraction) -> float:

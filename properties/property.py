@@ -12,16 +12,16 @@ is that number as float64 reads it; the network sees it rounded to its element t
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ginnacer_verify.arrays import Array, read_only
 from ginnacer_verify.box import Box
-from ginnacer_verify.errors import PropertyError
+from ginnacer_verify.errors import PropertyError, UnsupportedProperty
 from ginnacer_verify.shown import Shown
 
 Row: TypeAlias = tuple[dict[int, Fraction], Fraction]
@@ -87,19 +87,32 @@ class Polytope:
                     slop[i, j] = math.nextafter(float(error), math.inf)
         return slop
 
-    def slacks(self, v: ArrayLike) -> list[Fraction]:
+    def slacks(self, v: ArrayLike | Sequence[Fraction]) -> list[Fraction]:
         """`offset - matrix @ v`, row by row, in exact arithmetic: non-negative (positive if strict) is inside."""
-        values = [Fraction(value) for value in np.asarray(v, dtype=np.float64).tolist()]
+        values = [Fraction(value) for value in (v if isinstance(v, list) else np.asarray(v, np.float64).tolist())]
         rows = (self.row(i) for i in range(len(self)))
         return [
             offset - sum((coefficient * values[j] for j, coefficient in coefficients.items()), Fraction(0))
             for coefficients, offset in rows
         ]
 
-    def __contains__(self, v: ArrayLike) -> bool:
+    def __contains__(self, v: ArrayLike | Sequence[Fraction]) -> bool:
         return all(
             slack > 0 if strict else slack >= 0 for slack, strict in zip(self.slacks(v), self.strict, strict=True)
         )
+
+
+def beside(first: Polytope, second: Polytope) -> Polytope:
+    """All pairs `(u, v)`, one vector, of which `u` is in the first and `v` in the second."""
+    matrix = np.zeros((len(first) + len(second), first.dimension + second.dimension))
+    matrix[: len(first), : first.dimension] = first.matrix
+    matrix[len(first) :, first.dimension :] = second.matrix
+    exact = {
+        len(first) + i: ({first.dimension + j: value for j, value in coefficients.items()}, offset)
+        for i, (coefficients, offset) in second.exact.items()
+    }
+    offset = np.concatenate([first.offset, second.offset])
+    return Polytope(matrix, offset, np.concatenate([first.strict, second.strict]), {**first.exact, **exact})
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,25 +154,44 @@ class Variable:
         return math.prod(self.shape)
 
 
+@dataclass(frozen=True)
+class Declared:
+    """A network of a property: its name and variables, and which inputs of the property it is given, in order.
+
+    Inputs that the text says to be equal are one input of the property. `equal_to` names a network that must be the
+    same."""
+
+    name: str
+    x: Variable
+    y: Variable
+    inputs: tuple[int, ...]
+    equal_to: str = ""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Property(Shown):
     """A union of disjuncts, over a network with the variables `x` and `y`.
 
     `version` is the VNN-LIB version of the text it came from: witnesses are written in the same one. `network` is the
-    name under which such a text speaks of the network; VNN-LIB 1.0 gives it none."""
+    name under which such a text speaks of the network; VNN-LIB 1.0 gives it none. Of a property about several
+    `networks`, `x` is made up of all their different inputs and `y` of their outputs, one network after the other.
+    `monomials` are products of inputs `i` and outputs `~j`: polytopes of outputs speak about `y` followed by these."""
 
     disjuncts: tuple[Disjunct, ...]
     x: Variable
     y: Variable
     version: str = field(default="1.0")
     network: str = ""
+    networks: tuple[Declared, ...] = ()
+    monomials: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        outputs = self.y.size + len(self.monomials)
         for disjunct in self.disjuncts:
-            if disjunct.box.inputs != self.x.size or disjunct.outputs.dimension != self.y.size:
+            if disjunct.box.inputs != self.x.size or disjunct.outputs.dimension != outputs:
                 raise PropertyError(
                     f"a disjunct over {disjunct.box.inputs} inputs and {disjunct.outputs.dimension} outputs in a "
-                    f"property over {self.x.size} and {self.y.size}"
+                    f"property over {self.x.size} and {outputs}"
                 )
 
     @classmethod
@@ -192,6 +224,30 @@ class Property(Shown):
         """The distinct input boxes, in order of appearance: disjuncts that share a box share the object."""
         return tuple(dict.fromkeys(disjunct.box for disjunct in self.disjuncts))
 
+    def as_seen_in(self, dtype: "np.dtype[Any]") -> "Property":
+        """The property on what a network of this element type sees of its inputs: it rounds those that are pinned."""
+        seen: dict[Box, Box] = {}
+        for disjunct in self.disjuncts:
+            box = disjunct.box
+            with np.errstate(over="ignore"):
+                rounded = box.lower.astype(dtype).astype(np.float64)
+            moved = (box.lower == box.upper) & (rounded != box.lower)
+            if moved.any() and len(disjunct.inputs):
+                raise UnsupportedProperty("linear constraints on inputs that are pinned to numbers which are rounded")
+            if moved.any() and box not in seen:
+                seen[box] = Box(np.where(moved, rounded, box.lower), np.where(moved, rounded, box.upper))
+        disjuncts = (replace(one, box=seen.get(one.box, one.box), inner=one.witnesses) for one in self.disjuncts)
+        return replace(self, disjuncts=tuple(disjuncts)) if seen else self
+
     def is_unsafe_at(self, x: ArrayLike, y: ArrayLike) -> bool:
         """Whether the pair of an input and an output is *bad*: inside at least one disjunct, exactly."""
-        return any(disjunct.contains_input(x) and y in disjunct.outputs for disjunct in self.disjuncts)
+        values = self.exact(x, y)
+        return any(disjunct.contains_input(x) and values in disjunct.outputs for disjunct in self.disjuncts)
+
+    def exact(self, x: ArrayLike, y: ArrayLike) -> list[Fraction]:
+        """The outputs and the monomials, which polytopes of outputs speak about, in exact arithmetic."""
+        inputs, outputs = (
+            [Fraction(value) for value in np.asarray(v, dtype=np.float64).reshape(-1).tolist()] for v in (x, y)
+        )
+        factors = ([inputs[i] if i >= 0 else outputs[~i] for i in monomial] for monomial in self.monomials)
+        return outputs + [math.prod(values, start=Fraction(1)) for values in factors]

@@ -1,11 +1,11 @@
-"""The tree that both VNN-LIB readers build: linear terms, comparisons of them, and/or; all in exact arithmetic.
+"""The tree that both VNN-LIB readers build: polynomials, comparisons of them, and/or; all in exact arithmetic.
 
 A variable is an int, `i` for input `x_i` and `~j` for output `y_j`; a constant is a Fraction. Nothing here recurses, so
 no depth of nesting can exhaust the stack.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -19,14 +19,19 @@ MAX_DISJUNCTS = 1_000_000
 MAX_BITS = 20_000
 """A constant whose exact fraction needs more is refused: nested products could grow it without end."""
 
+MAX_MONOMIALS, MAX_DEGREE = 1000, 16
+"""A product of sums that has more terms when multiplied out, or that multiplies more variables, is refused."""
+
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
 MAX_NUMBER_LENGTH = 2000
 MAX_EXPONENT = 400
 
 ZERO, ONE, MINUS_ONE = Fraction(0), Fraction(1), Fraction(-1)
 
-Term: TypeAlias = "int | Fraction | Sum | Scaled"
-Formula: TypeAlias = "Row | And | Or"
+Monomial: TypeAlias = tuple[int, ...]
+"""The variables of a product, in order; a square has the same one twice."""
+Term: TypeAlias = "int | Fraction | Sum | Scaled | Polynomial"
+Formula: TypeAlias = "Row | Curve | And | Or"
 Node: TypeAlias = "Term | Formula"
 
 
@@ -46,6 +51,13 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Polynomial:
+    """A product of sums, multiplied out: the coefficient of each monomial. The empty monomial is the constant."""
+
+    coefficients: dict[Monomial, Fraction]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """The comparison `sum of coefficient * variable <= offset`, or `<` if strict.
 
@@ -59,6 +71,17 @@ class Row:
     @property
     def is_input(self) -> bool:
         return next(iter(self.coefficients)) >= 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """The comparison `sum of coefficient * monomial <= offset`, or `<` if strict, that is no Row: it has products of
+    variables, or inputs beside outputs."""
+
+    coefficients: dict[Monomial, Fraction]
+    offset: Fraction
+    strict: bool
+    disjuncts: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,48 +150,82 @@ def subtract(terms: Sequence[Term]) -> Term:
 
 
 def multiply(terms: Sequence[Term]) -> Term:
-    """The product of constants and of at most one term with a variable."""
+    """The product of constants and of any number of terms with variables."""
     variable = [term for term in terms if not isinstance(term, Fraction)]
-    if len(variable) > 1:
-        raise UnsupportedProperty("a product of two variables: only linear constraints are decided")
     factor = ONE
     for term in terms:
         if isinstance(term, Fraction):
             factor = _checked(factor * term)
-    return Scaled(factor, variable[0]) if variable else factor
+    if not variable:
+        return factor
+    return Scaled(factor, variable[0] if len(variable) == 1 else _product(variable))
+
+
+def _product(terms: Sequence[Term]) -> Polynomial:
+    """Several terms with variables, multiplied out."""
+    result: dict[Monomial, Fraction] = {(): ONE}
+    for term in terms:
+        expanded, product = _expanded(term), dict[Monomial, Fraction]()
+        if len(expanded) * len(result) > MAX_MONOMIALS:
+            raise UnsupportedProperty(f"a product of sums with more than {MAX_MONOMIALS} terms: write it with fewer")
+        for left, a in result.items():
+            for right, b in expanded.items():
+                key = tuple(sorted(left + right))
+                product[key] = _checked(product.get(key, ZERO) + a * b)
+        result = product
+    if max(map(len, result), default=0) > MAX_DEGREE:
+        raise UnsupportedProperty(f"a product of more than {MAX_DEGREE} variables")
+    return Polynomial(result)
 
 
 def at_most(left: Term, right: Term, strict: bool = False) -> Formula:
-    """`left <= right` as a row, or as TRUE or FALSE when no variable is left in it."""
+    """`left <= right` as a row or a curve, or as TRUE or FALSE when no variable is left in it."""
     if isinstance(left, int) and isinstance(right, Fraction):
         return Row({left: ONE}, right, strict)
     if isinstance(left, Fraction) and isinstance(right, int):
         return Row({right: MINUS_ONE}, -left, strict)
-    coefficients, constant = _linear(subtract((left, right)))
+    coefficients = _expanded(subtract((left, right)))
+    constant = coefficients.pop((), ZERO)
     if not coefficients:
         return TRUE if constant < 0 or (constant == 0 and not strict) else FALSE
-    if min(coefficients) < 0 <= max(coefficients):
-        raise UnsupportedProperty("a comparison of inputs with outputs: constrain them in separate comparisons")
-    return Row(coefficients, -constant, strict)
+    linear = {monomial[0]: value for monomial, value in coefficients.items() if len(monomial) == 1}
+    if len(linear) < len(coefficients) or min(linear) < 0 <= max(linear):
+        return Curve(coefficients, -constant, strict)
+    return Row(linear, -constant, strict)
 
 
-def _linear(term: Term) -> tuple[dict[int, Fraction], Fraction]:
-    """The coefficients of the variables, without zeros, and the constant."""
-    coefficients: dict[int, Fraction] = {}
-    constant = ZERO
+def _expanded(term: Term) -> dict[Monomial, Fraction]:
+    """The coefficients of all monomials, without zeros; that of the empty one is the constant."""
+    found: dict[Monomial, Fraction] = {}
     todo = [(term, ONE)]
     while todo:
         term, factor = todo.pop()
         match term:
             case int():
-                coefficients[term] = _checked(coefficients.get(term, ZERO) + factor)
+                found[(term,)] = _checked(found.get((term,), ZERO) + factor)
             case Fraction():
-                constant = _checked(constant + factor * term)
+                found[()] = _checked(found.get((), ZERO) + factor * term)
             case Sum():
                 todo.extend((part, factor) for part in term.parts)
             case Scaled():
                 todo.append((term.term, _checked(factor * term.factor)))
-    return {variable: value for variable, value in coefficients.items() if value}, constant
+            case Polynomial():
+                for monomial, value in term.coefficients.items():
+                    found[monomial] = _checked(found.get(monomial, ZERO) + factor * value)
+    return {monomial: value for monomial, value in found.items() if value}
+
+
+def curves(formula: Formula) -> Iterator[Curve]:
+    """All curves of a formula, in the order of the text; parts that occur several times are looked at once."""
+    todo, seen = [formula], set[int]()
+    while todo:
+        match todo.pop():
+            case Curve() as curve:
+                yield curve
+            case And(parts=parts) | Or(parts=parts):
+                if id(parts) not in seen:
+                    seen.add(id(parts))
+                    todo.extend(reversed(parts))
 
 
 def _checked(value: Fraction) -> Fraction:
@@ -206,12 +263,12 @@ def combine(operator: str, nodes: Sequence[Node]) -> Node:
 
 
 def _formula(operator: str, node: Node) -> Formula:
-    if isinstance(node, (Row, And, Or)):
+    if isinstance(node, (Row, Curve, And, Or)):
         return node
     raise VnnlibSyntaxError(f"'{operator}' is applied to a number", hint="it takes comparisons, 'and' and 'or'")
 
 
 def _term(operator: str, node: Node) -> Term:
-    if isinstance(node, (Row, And, Or)):
+    if isinstance(node, (Row, Curve, And, Or)):
         raise VnnlibSyntaxError(f"'{operator}' is applied to a comparison", hint="it takes variables, numbers and sums")
     return node

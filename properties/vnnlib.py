@@ -14,12 +14,13 @@ from ginnacer_verify.properties.vnnlib2 import parse_vnnlib2
 VERSION = re.compile(r"(?:\s|;[^\n]*)*+\(\s*vnnlib-version\b")
 
 
-def read_vnnlib(path: str | Path, *, deadline: Deadline = FOREVER) -> Property:
+def read_vnnlib(source: str | Path | bytes, *, deadline: Deadline = FOREVER) -> Property:
     """The property in a VNN-LIB file, plain or compressed with gzip; name and suffix do not matter.
 
-    Raises OutOfTime when the deadline passes while the text is read."""
+    Bytes are what such a file holds. Raises OutOfTime when the deadline passes while the text is read."""
+    path = "<bytes>" if isinstance(source, bytes) else source
     try:
-        data = unpacked(Path(path).read_bytes(), deadline)
+        data = unpacked(source if isinstance(source, bytes) else Path(source).read_bytes(), deadline)
     except Damaged as error:
         raise VnnlibSyntaxError(f"damaged gzip data: {error}", source=path, hint="download it again") from None
     except TooLarge as error:
@@ -30,8 +31,7 @@ def read_vnnlib(path: str | Path, *, deadline: Deadline = FOREVER) -> Property:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        hint = "VNN-LIB is plain text in UTF-8"
-        raise VnnlibSyntaxError("bytes that are no text", source=path, line=line, hint=hint) from None
+        raise VnnlibSyntaxError("not a text file; are the arguments swapped?", source=path, line=line) from None
     del data
     deadline.check("the property was read")
     return parse_vnnlib(text, source=path, deadline=deadline)

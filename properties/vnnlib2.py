@@ -2,14 +2,17 @@
 
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import UnsupportedProperty, VnnlibSyntaxError
 from ginnacer_verify.properties.disjuncts import property_of
-from ginnacer_verify.properties.property import Property, Variable
-from ginnacer_verify.properties.terms import And, Formula, Node, Or, Row, combine, conjunction, number
+from ginnacer_verify.properties.property import Declared, Property, Variable
+from ginnacer_verify.properties.terms import And, Curve, Formula, Node, Or, Row, combine, conjunction, number
 
 OPERATORS = {
     "And": "and",
@@ -30,7 +33,11 @@ ELEMENT_TYPES = {"Real": "real", "F32": "float32", "F64": "float64"}
 MAX_DEPTH = 1000
 """The parser recurses, and takes the process down with it somewhere above 20 000 nested forms."""
 
+MANY_INPUTS = 100_000
+"""Of a network that shares a property with others."""
+
 SCAN = re.compile(r';[^\n]*|"(?:[^"\\]|\\.)*"|[()]|\[[^\]\n]*\]?|[^\0-\x7f]', re.DOTALL)
+INFIX = re.compile(r"\(\s*([^\s()]+)\s*(<=|>=|==|!=|<|>)\s*([^\s()]+)\s*\)")
 INDICES = re.compile(r"\[[ \t]*(?:[0-9]+[ \t]*(?:,[ \t]*[0-9]+[ \t]*)*)?\]")
 
 
@@ -39,15 +46,22 @@ def parse_vnnlib2(text: str, source: str, deadline: Deadline = FOREVER) -> Prope
     _refuse_misread(text, source)
     deadline.check("the property was read")
     query = _query(text, source)
-    reader = _Reader(*_variables(query, source))
+    networks = _networks(query, source)
+    reader = _Reader.of(networks)
     try:
         asserted = []
         for assertion in query.assertions:
             deadline.check("the property was read")
             asserted.append(reader.formula(assertion.expr))
         reader.line = 0  # what is wrong from here on is not the fault of a single line
-        prop = property_of(conjunction(asserted), reader.x, reader.y, "2.0", deadline)
-        return replace(prop, network=query.networks[0].name)
+        formula = conjunction(asserted)
+        if len(networks) == 1:
+            (only,) = networks
+            return replace(property_of(formula, only.x, only.y, "2.0", deadline), network=only.name)
+        inputs, outputs = max(max(one.inputs) for one in networks) + 1, sum(one.y.size for one in networks)
+        return property_of(
+            formula, Variable("X", (inputs,)), Variable("Y", (outputs,)), "2.0", deadline, networks=networks
+        )
     except VnnlibSyntaxError as error:
         raise VnnlibSyntaxError(error.problem, source=source, line=reader.line, hint=error.hint) from None
     except UnsupportedProperty as error:
@@ -83,13 +97,13 @@ def _query(text: str, source: str) -> Any:
     try:
         return vnnlib.parse_query_string(text)
     except vnnlib.VNNLibException as error:
-        raise _syntax_error(str(error), source) from None
+        raise _syntax_error(str(error), source, text) from None
     except (IndexError, ValueError):  # how it reports a number that its own types cannot hold
         hint = "the parser of the standard reads 2.3e-308 to 1.7e308"
         raise VnnlibSyntaxError("a number out of range", source=source, hint=hint) from None
 
 
-def _syntax_error(message: str, source: str) -> VnnlibSyntaxError:
+def _syntax_error(message: str, source: str, text: str) -> VnnlibSyntaxError:
     """The parser reports either "Parse error: ... at line 3, column 9: 'x'" or a JSON list of diagnostics."""
     try:
         first = json.loads(message)["errors"][0]
@@ -102,22 +116,65 @@ def _syntax_error(message: str, source: str) -> VnnlibSyntaxError:
         if found is None:
             return VnnlibSyntaxError(message, source=source)
         what = f"unexpected {found[2]}" if found[2] != "''" else "the text ends too early"
-        return VnnlibSyntaxError(what, source=source, line=int(found[1]))
+        return VnnlibSyntaxError(what, source=source, line=int(found[1]), hint=_infix(text, int(found[1])))
 
 
-def _variables(query: Any, source: str) -> tuple[Variable, Variable]:
-    """The input and the output of the one network that we decide about."""
-    if len(query.networks) != 1:
-        raise UnsupportedProperty(f"{source}: {len(query.networks)} networks in one query: only one is supported")
-    (network,) = query.networks
-    for definitions, kind in ((network.inputs, "inputs"), (network.outputs, "outputs")):
-        if len(definitions) != 1:
-            raise UnsupportedProperty(f"{source}: a network with {len(definitions)} {kind}: only one is supported")
-    if network.hidden:
-        raise UnsupportedProperty(
-            f"{source}: the hidden node {network.hidden[0].name}: only input and output may occur"
-        )
-    return _variable(network.inputs[0], source), _variable(network.outputs[0], source)
+def _infix(text: str, line: int) -> str:
+    """What to write instead of a comparison between its two sides, as in `(Y[0] < Y[1])`; else nothing."""
+    found = INFIX.search(text.split("\n")[line - 1])
+    return f"write ({found[2]} {found[1]} {found[3]})" if found else ""
+
+
+def _networks(query: Any, source: str) -> tuple[Declared, ...]:
+    """The networks of a query; inputs that it asserts to be equal are one input of the property."""
+    declared: list[Declared] = []
+    for network in query.networks:
+        for definitions, kind in ((network.inputs, "inputs"), (network.outputs, "outputs")):
+            if len(definitions) != 1:
+                raise UnsupportedProperty(f"{source}: a network with {len(definitions)} {kind}: only one is supported")
+        if network.hidden:
+            raise UnsupportedProperty(
+                f"{source}: the hidden node {network.hidden[0].name}: only input and output may occur"
+            )
+        x, y = _variable(network.inputs[0], source), _variable(network.outputs[0], source)
+        if len(query.networks) > 1 and x.size > MANY_INPUTS:
+            raise UnsupportedProperty(f"{source}: {x.name} has more than {MANY_INPUTS} inputs, beside other networks")
+        declared.append(Declared(network.name, x, y, (), network.equal_to))
+    if len(declared) == 1:
+        return tuple(declared)
+    starts = np.cumsum([0, *(one.x.size for one in declared)]).tolist()
+    one_of = list(range(starts[-1]))
+    places = {one.x.name: (one.x, start) for one, start in zip(declared, starts, strict=False)}
+    for a, b in _equal_inputs(query, places):
+        kept, other = sorted((one_of[a], one_of[b]))
+        one_of = [kept if place == other else place for place in one_of] if kept != other else one_of
+    number = {place: i for i, place in enumerate(sorted(set(one_of)))}
+    return tuple(
+        replace(one, inputs=tuple(number[place] for place in one_of[start : start + one.x.size]))
+        for one, start in zip(declared, starts, strict=False)
+    )
+
+
+def _equal_inputs(query: Any, places: Mapping[str, tuple[Variable, int]]) -> Iterator[tuple[int, int]]:
+    """The pairs of inputs that the query asserts to be equal, by their places in all of its inputs."""
+    todo = [assertion.expr for assertion in query.assertions]
+    while todo:
+        node = todo.pop()
+        kind = type(node).__name__
+        if kind == "And":
+            todo.extend(node.children())
+        elif kind == "Equal":
+            sides = [one for one in node.children() if type(one).__name__ == "Var" and one.name in places]
+            if len(sides) == 2:
+                a, b = (places[one.name][1] + _flat_index(one.indices, places[one.name][0].shape) for one in sides)
+                yield a, b
+
+
+def _flat_index(indices: Sequence[int], shape: tuple[int, ...]) -> int:
+    index = 0
+    for i, size in zip(indices, shape, strict=True):
+        index = index * size + i
+    return index
 
 
 def _variable(definition: Any, source: str) -> Variable:
@@ -133,9 +190,19 @@ def _variable(definition: Any, source: str) -> Variable:
 class _Reader:
     """From the parser's tree to ours; `line` is the one that an error would be about."""
 
-    x: Variable
-    y: Variable
+    variables: Mapping[str, tuple[Variable, Sequence[int]]]
+    """By name, each with the numbers of its values: `i` for inputs, `~j` for outputs."""
     line: int = 0
+
+    @classmethod
+    def of(cls, networks: Sequence[Declared]) -> "_Reader":
+        variables: dict[str, tuple[Variable, Sequence[int]]] = {}
+        outputs = 0
+        for one in networks:
+            variables[one.x.name] = one.x, one.inputs or range(one.x.size)
+            variables[one.y.name] = one.y, range(~outputs, ~(outputs + one.y.size), -1)
+            outputs += one.y.size
+        return cls(variables)
 
     def formula(self, root: Any) -> Formula:
         """From the leaves up, without recursion."""
@@ -154,18 +221,15 @@ class _Reader:
             else:
                 done.append(self._leaf(item, kind))
         (node,) = done
-        assert isinstance(node, (Row, And, Or))
+        assert isinstance(node, (Row, Curve, And, Or))
         return node
 
     def _leaf(self, item: Any, kind: str) -> Node:
         if kind in ("Float", "Int"):
             self.line = item.line
             return number(item.lexeme)
-        if kind != "Var" or item.name not in (self.x.name, self.y.name):
-            raise UnsupportedProperty(f"{item} is neither a number nor a value of {self.x.name} or {self.y.name}")
+        if kind != "Var" or item.name not in self.variables:
+            raise UnsupportedProperty(f"{item} is neither a number nor a value of {' or '.join(self.variables)}")
         self.line = item.line
-        variable = self.x if item.name == self.x.name else self.y
-        index = 0
-        for i, size in zip(item.indices, variable.shape, strict=True):
-            index = index * size + i
-        return index if variable is self.x else ~index
+        variable, numbers = self.variables[item.name]
+        return numbers[_flat_index(item.indices, variable.shape)]

@@ -19,7 +19,7 @@ from ginnacer_verify.bench.measure import Limits
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.errors import InputError
 
-pytest.importorskip("distributed", reason="Dask is not installed: pip install 'ginnacer-verify[dask]'")
+pytest.importorskip("distributed", reason="Dask is not installed: pip install dask distributed")
 VNNLIB = Path(__file__).resolve().parent.parent / "vnnlib"
 VERDICTS = [("sat", "unsat", "unknown")[number % 3] for number in range(60)]
 

@@ -39,7 +39,7 @@ def test_a_set_is_fetched_once_and_mended(repository: Path, tmp_path: Path, sche
     (folder / "p.vnnlib").unlink()
     assert fetch(some(), folder, origin=origin) == 2
     (instance,) = read_instances(folder / "instances.csv")
-    assert instance.network_file.read_text() == "a network"
+    assert instance.network_files[""].read_text() == "a network"
     assert sorted(path.name for path in folder.iterdir()) == ["a.onnx", "instances.csv", "p.vnnlib"]
 
 

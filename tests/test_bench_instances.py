@@ -76,9 +76,8 @@ def test_lists_of_networks(tmp_path: Path) -> None:
     path.write_text("[('f','net.onnx')],prop_0.vnnlib,5\n\"[('f', 'net.onnx'), ('g', 'net.onnx')]\",prop_1.vnnlib,5\n")
     one, two = read_instances(path)
     assert networks(two.network) == [("f", "net.onnx"), ("g", "net.onnx")]
-    assert one.network_file == tmp_path / "net.onnx"
-    with pytest.raises(InputError, match="2 networks"):
-        _ = two.network_file
+    assert one.network_files == {"f": tmp_path / "net.onnx"}
+    assert two.network_files == {"f": tmp_path / "net.onnx", "g": tmp_path / "net.onnx"}
 
 
 def test_shares_are_disjoint_and_complete() -> None:

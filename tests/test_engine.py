@@ -253,7 +253,7 @@ def test_threads_do_not_change_the_verdict_or_the_boxes() -> None:
 
 def test_an_expired_deadline_is_a_reason() -> None:
     case = random_case(0)
-    assert "time ran out" in native(case.network, case.prop, timeout=0)
+    assert "time limit reached" in native(case.network, case.prop, timeout=0)
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_killing_the_child_is_unknown_and_the_next_query_works() -> None:
         ("import sys, struct; sys.stdin.buffer.read(8); w = sys.stdout.buffer; b = b'{\"word\": \"UNSAT\"}'; "
          "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "'UNSAT'"),
         ("import sys, struct; sys.stdin.buffer.read(8); w = sys.stdout.buffer; b = b'{\"word\": \"sat\", \"z\": [1]}'; "
-         "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "that is none"),
+         "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "violates its own query"),
         ("import sys, struct; sys.stdin.buffer.read(8); w = sys.stdout.buffer; b = b'[]'; "
          "w.write(struct.pack('!Q', len(b)) + b); w.flush(); sys.stdin.buffer.read()", "without an answer"),
     ],

@@ -9,13 +9,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = {"ginnacer_verify.adapters": "adapters", "ginnacer_verify.properties": "properties"}
+SETS = {f"ginnacer_verify.instances.{name}": f"vnnlib/{name}" for name in ("advisory", "digits", "pade")}
 
 
 def test_packages_are_those_on_the_disk() -> None:
     core = {path.parent for path in (ROOT / "ginnacer_verify").rglob("__init__.py") if not _linked(path)}
     names = {".".join(folder.relative_to(ROOT).parts) for folder in core} | {"ginnacer_check"}
-    assert set(PYPROJECT["tool"]["setuptools"]["packages"]) == names | set(FOLDERS)
-    assert PYPROJECT["tool"]["setuptools"]["package-dir"] == FOLDERS
+    assert set(PYPROJECT["tool"]["setuptools"]["packages"]) == names | set(FOLDERS) | set(SETS)
+    assert PYPROJECT["tool"]["setuptools"]["package-dir"] == FOLDERS | SETS
 
 
 def _linked(path: Path) -> bool:
@@ -52,4 +53,6 @@ def test_the_wheel_has_the_package_and_nothing_else(tmp_path: Path) -> None:
         assert f"ginnacer_verify/{needed}" in names
     assert [name for name in names if name.startswith("ginnacer_verify/native/kernels.")]
     assert "-cp311-abi3-" in wheel.name
-    assert not [name for name in names if "test" in name or name.endswith((".onnx", ".vnnlib", ".csv", ".c", ".h"))]
+    assert "ginnacer_verify/instances/digits/digits_32x2.onnx" in names
+    outside = [name for name in names if not name.startswith("ginnacer_verify/instances/")]
+    assert not [name for name in outside if "test" in name or name.endswith((".onnx", ".vnnlib", ".csv", ".c", ".h"))]

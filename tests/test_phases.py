@@ -307,7 +307,7 @@ def test_non_finite_numbers_prove_nothing() -> None:
 
 def test_an_expired_deadline_is_a_reason() -> None:
     case = random_case(0)
-    assert "time ran out" in phases(case.network, case.prop, timeout=0)
+    assert "time limit reached" in phases(case.network, case.prop, timeout=0)
 
 
 def test_fixed_inputs_and_sparse_layers() -> None:

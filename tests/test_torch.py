@@ -6,7 +6,7 @@ import pytest
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
 from ginnacer_verify.loading.oracle import Runtime
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'ginnacer-verify[lirpa]'")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
 from torch import nn  # noqa: E402 (torch is optional)
 
 from ginnacer_verify.loading import torch as torch_module  # noqa: E402 (as above)

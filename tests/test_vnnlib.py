@@ -340,8 +340,8 @@ def test_texts_without_variables(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("(assert (<= (* Y_0 Y_1) 1))", "some.vnnlib:6: a product of two variables"),
-        ("(assert (<= X_0 Y_0))", "some.vnnlib:6: a comparison of inputs with outputs"),
+        (f"(assert (<= (* {'X_0 ' * 20}) 1))", "some.vnnlib:6: a product of more than 16 variables"),
+        (f"(assert (<= (* {'(+ X_0 X_1 Y_0 Y_1 1) ' * 12}) 1))", "some.vnnlib:6: a product of sums with more than"),
         ("(declare-const X_2 Int)", "some.vnnlib:6: X_2 has the type Int"),
         ("(declare-const X_2 Real)(assert (<= X_2 1))", r"input X_2 is not bounded .* \(>= X_2 \.\.\.\)\) .* smallest"),
         ("(declare-const X_2 Real)(assert (>= X_2 1))", r"input X_2 is not bounded .* \(<= X_2 \.\.\.\)\) .* largest"),

@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # prepare_instance.sh v1 CATEGORY ONNX VNNLIB: looks whether the files are there; does no analysis.
-# Several networks in one property are not supported: a code other than 0 makes that instance `unknown`.
 set -eu
 [ "$#" -eq 4 ] && [ "$1" = v1 ] || { echo "usage: prepare_instance.sh v1 CATEGORY ONNX VNNLIB" >&2; exit 1; }
 source "$(dirname "$0")/common.sh"
 read_networks "$3"
 property=$(found "$4")
-[ "${#networks[@]}" -eq 1 ] || { echo "$3: one network at a time is supported" >&2; exit 1; }
-for file in "${networks[0]#*=}" "$property"; do
+for file in "${networks[@]#*=}" "$property"; do
     [ -r "$file" ] || { echo "$file cannot be read" >&2; exit 1; }
 done

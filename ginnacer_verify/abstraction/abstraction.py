@@ -212,9 +212,9 @@ def abstract(
 
     `strategy` is one for all layers or one for each that is abstracted, a function or its name ("best_fit").
     `layers` are those to abstract, from 1, all by default. `inputs` says how layer 1 copes with negative inputs
-    (`inputs.Mode`); by default it is "nonnegative" at a centroid without negative values, the paper's "pre-layer"
-    otherwise. `clip` bounds values from below by 0, which is tighter and makes refinement nested, but costs a ReLU
-    per active neuron when it is emitted.
+    (`inputs.Mode`); by default it is "nonnegative" at a centroid, and in a box, without negative values, the
+    paper's "pre-layer" otherwise. `clip` bounds values from below by 0, which is tighter and makes refinement nested,
+    but costs a ReLU per active neuron when it is emitted.
 
     Paper: Algorithm "Compute GINNACER Parameters". Test: test_abstraction.py::test_acas_xu_counts."""
     from ginnacer_verify.abstraction.trace import accurate_trace
@@ -226,7 +226,7 @@ def abstract(
     trace = accurate_trace(network, point)
     if not all(np.isfinite(y).all() for y in trace.y):
         raise AbstractionError("the network overflows at the centroid; choose one nearer to 0")
-    entry = Entry.of(_mode(inputs, point, 1 in chosen), point, box)
+    entry = Entry.of(_mode(inputs, point, box, 1 in chosen), point, box)
     built: list[AbstractLayer | ExactLayer] = []
     for number, (layer, x, y, anchor) in enumerate(_seen(network, trace.y, entry), start=1):
         if number in chosen:
@@ -291,8 +291,9 @@ def _strategy(strategy: str | Strategy) -> Strategy:
     return NAMED[name]
 
 
-def _mode(inputs: Mode | None, centroid: Array, first: bool) -> Mode:
+def _mode(inputs: Mode | None, centroid: Array, box: Box | None, first: bool) -> Mode:
     """What is asked for, or what fits; layer 1 needs nothing when it is not abstracted."""
     if not first and inputs != "nearest":
         return "as-is"
-    return inputs or ("nonnegative" if (centroid >= 0).all() else "pre-layer")
+    least = centroid if box is None else np.minimum(centroid, box.lower)
+    return inputs or ("nonnegative" if (least >= 0).all() else "pre-layer")

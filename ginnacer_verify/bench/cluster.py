@@ -32,7 +32,7 @@ def _connect(address: str) -> Any:
     try:
         from distributed import Client
     except ModuleNotFoundError as problem:
-        raise InputError("--dask needs Dask: pip install 'ginnacer-verify[dask]'") from problem
+        raise InputError("--dask needs Dask: pip install dask distributed") from problem
     try:
         return Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as problem:

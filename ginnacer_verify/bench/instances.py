@@ -33,12 +33,9 @@ class Instance:
         return self.category, self.network, self.prop
 
     @property
-    def network_file(self) -> Path:
-        """The network; of a list with one network that one."""
-        (_, file), *others = networks(self.network)
-        if others:
-            raise InputError(f"{self.network} names {len(others) + 1} networks; we verify one at a time")
-        return found(self.folder / file)
+    def network_files(self) -> dict[str, Path]:
+        """The networks by name; a plain path has none."""
+        return {name: found(self.folder / file) for name, file in networks(self.network)}
 
     @property
     def property_file(self) -> Path:
@@ -124,7 +121,7 @@ def _seconds(text: str, place: str) -> float:
     except ValueError:
         value = math.nan
     if not (value > 0 and math.isfinite(value)):
-        raise InputError(f"{place}: {text!r} is no number of seconds")
+        raise InputError(f"{place}: the time limit must be a number of seconds above 0, not {text!r}")
     return value
 
 

@@ -81,10 +81,14 @@ def _run(tool: Tool, places: dict[str, str], timeout: float, limits: Limits, sto
 
 def _places(tool: Tool, instance: Instance, limits: Limits, folder: Path) -> dict[str, str]:
     """What is filled into the command; other tools than ours get compressed files unpacked, before the clock runs."""
-    files = {"network": instance.network_file, "property": instance.property_file}
+    networks, prop = instance.network_files, instance.property_file
     if not tool.is_ours:
-        files = {name: _unpacked(file, folder) for name, file in files.items()}
-    return {name: str(file) for name, file in files.items()} | {
+        networks = {name: _unpacked(file, folder) for name, file in networks.items()}
+        prop = _unpacked(prop, folder)
+    listed = str([(name, str(file)) for name, file in networks.items()])
+    return {
+        "network": listed if len(networks) > 1 else str(next(iter(networks.values()))),
+        "property": str(prop),
         "timeout": seconds_for(tool, instance.timeout),
         "category": instance.category,
         "threads": str(limits.threads),

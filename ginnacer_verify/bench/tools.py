@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from ginnacer_verify.bench.limits import Outcome
 from ginnacer_verify.errors import InputError
+from ginnacer_verify.query.backend import install_command
 
 VERDICTS = ("unsat", "sat", "unknown", "timeout", "error")
 WORDS = {word: word for word in VERDICTS} | {"holds": "unsat", "violated": "sat", "timed-out": "timeout"}
@@ -99,7 +100,7 @@ def ours(options: str = "") -> Tool:
 def marabou() -> Tool:
     """The command line program that comes with maraboupy, with its own readers of networks and properties."""
     if find_spec("maraboupy") is None:
-        raise InputError("Marabou is not installed: pip install 'ginnacer-verify[marabou]'")
+        raise InputError(f"Marabou is not installed: {install_command('marabou')}")
     command = (
         sys.executable,
         "-m",

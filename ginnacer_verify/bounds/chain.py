@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ginnacer_verify.arrays import Array, Weight, read_only
+from ginnacer_verify.arrays import Array, Weight, dense, read_only
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.graph.network import Layer
@@ -115,7 +115,8 @@ def interval(layer: Layer, lower: Array, upper: Array) -> tuple[Array, Array]:
     middle = lower + (upper - lower) / 2
     radius = np.maximum(upper - middle, middle - lower) * (1 + 4 * UNIT)
     size = absolute(layer.weight) @ radius
-    error = gamma(layer.inputs + 4) * (absolute(layer.weight) @ (np.abs(middle) + radius) + np.abs(layer.bias)) + TINY
+    total = layer.absolute(np.abs(middle) + radius)
+    error = gamma(layer.inputs + 4) * total + layer.off(total) + TINY
     y = layer(middle)
     return np.asarray(y - size - error), np.asarray(y + size + error)
 
@@ -133,10 +134,7 @@ def interval_bounds(layers: Sequence[Layer], box: Box) -> Bounds:
 
 def magnitudes(layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]]) -> list[Array]:
     """|W| |x| + |b| per layer at the largest |x| that the bounds allow: the scale of its rounding errors."""
-    return [
-        np.asarray(absolute(layer.weight) @ x) + np.abs(layer.bias)
-        for layer, x in zip(layers, _largest(box, found), strict=False)
-    ]
+    return [layer.absolute(x) for layer, x in zip(layers, _largest(box, found), strict=False)]
 
 
 def lost(layers: Sequence[Layer], box: Box, found: Sequence[tuple[Array, Array]], scale: Sequence[Array]) -> float:
@@ -151,6 +149,25 @@ def _largest(box: Box, found: Sequence[tuple[Array, Array]]) -> list[Array]:
     return [np.maximum(np.abs(box.lower), np.abs(box.upper)), *(np.maximum(upper, 0.0) for _, upper in found)]
 
 
+def deviation(layers: Sequence[Layer], box: Box, bounds: Bounds) -> Array:
+    """How far the values of the last layer as executed can be from those in real arithmetic, at any input of the box.
+
+    The bounds hold in both. A difference passes an active ReLU, is lost in an inactive one, and an unstable one passes
+    on any share of it: so coefficients of the differences that each layer adds are `c` give or take `r`."""
+    found = list(zip(bounds.lower, bounds.upper, strict=True))
+    offs = [layer.off(size) for layer, size in zip(layers, magnitudes(layers, box, found), strict=True)]
+    total, c = offs[-1], dense(layers[-1].weight)
+    r = np.zeros_like(c)
+    for layer, (lower, upper), off in reversed(list(zip(layers, found, offs, strict=True))[:-1]):
+        low, high = (
+            np.where(lower >= 0, end, limit(end, 0.0)) for end, limit in ((c - r, np.minimum), (c + r, np.maximum))
+        )
+        c, r = np.where(upper > 0, (low + high) / 2, 0.0), np.where(upper > 0, (high - low) / 2, 0.0)
+        total = total + (np.abs(c) + r) @ off
+        c, r = np.asarray(c @ layer.weight), np.asarray((r + 1e-12 * np.abs(c)) @ absolute(layer.weight))
+    return np.asarray(np.where(np.isnan(total), np.inf, total * (1 + 1e-9)))
+
+
 @dataclass(frozen=True, eq=False)
 class Form:
     """One affine function per row, `coefficients @ v + constant` off by at most `error`, of the values v of a layer."""
@@ -161,8 +178,11 @@ class Form:
 
     def through_layer(self, layer: Layer, scale: Array, spare: int) -> "Form":
         """v = W x + b replaced: a function of x. The computed coefficients' error is charged at the largest values."""
-        error = self.error + gamma(layer.outputs + spare) * (np.abs(self.coefficients) @ scale)
+        size = np.abs(self.coefficients)
+        error = self.error + gamma(layer.outputs + spare) * (size @ scale)
         constant = self.constant + self.coefficients @ layer.bias
+        if not layer.arithmetic.is_real:
+            constant = constant - size @ layer.off(scale)
         return Form(np.asarray(self.coefficients @ layer.weight), constant, error)
 
     def through_relu(self, lines: Lines, largest: Array, scale: Array, spare: int) -> "Form":

@@ -70,6 +70,9 @@ def step(graph: Graph, number: int, known: Known) -> None:
             size = np.maximum(np.abs(lower), np.abs(upper))
         case _:
             raise TypeError(f"{node!r} is no node of a graph")
+    if not graph.arithmetic.is_real:
+        off = graph.off(number, size, [known.largest(source) for source in node.sources])
+        lower, upper = lower - off, upper + off
     known.lower.append(np.where(np.isnan(lower), -np.inf, lower))
     known.upper.append(np.where(np.isnan(upper), np.inf, upper))
     known.sizes.append(np.where(np.isnan(size), np.inf, size))

@@ -113,6 +113,8 @@ def planes(
                 constant = constant + _rows_times(a, np.broadcast_to(node.bias, (1, node.size)))
                 error = error + gamma(max(node.terms, node.size) + spare) * _rows_times(np.abs(a), known.sizes[number])
                 error = error + UNDERFLOW * (node.size + 4) * (1.0 + known.sizes[number].sum(axis=1))[:, None]
+                if not graph.arithmetic.is_real:
+                    constant = constant - _rows_times(np.abs(a), graph.off(number, known.sizes[number]))
                 flat = a.reshape(-1, node.size)
                 parts = [one.pull_back(flat).reshape(*a.shape[:2], one.inputs) for one in node.maps]
             case Apply():
@@ -125,6 +127,9 @@ def planes(
                     steepest = np.maximum(np.abs(lines.lower_slope[k]), np.abs(lines.upper_slope[k]))
                     reach = reach + steepest * known.largest(source)[:, None]
                 size = np.abs(a)
+                if not graph.arithmetic.is_real:
+                    largest = [known.largest(source) for source in node.sources]
+                    constant = constant - _rows_times(size, graph.off(number, known.largest(number), largest))
                 constant = constant + (over * lines.lower_intercept + under * lines.upper_intercept).sum(axis=-1)
                 error = error + gamma(node.size + spare) * (size * reach).sum(axis=-1)
                 error = error + UNDERFLOW * 8 * (1.0 + reach.sum(axis=-1))

@@ -44,7 +44,9 @@ def certify(model: bytes, text: bytes, verdict: Verdict, path: Path, deadline: D
     try:
         roots = list(_prove(problem, tree, closer, deadline))
     except OutOfTime:
-        return Certified(None, "no certificate: time ran out after the verdict; raise --timeout")
+        return Certified(
+            None, "no certificate: the time limit was reached after the verdict; give it more with --timeout"
+        )
     except TooNear:
         return Certified(None, "no certificate: the bounds of the checker are too coarse for this proof")
     write(path, "unsat", problem.hashes, (r for root in roots for r in tree.bytes_of(root)), remarks=remarks)

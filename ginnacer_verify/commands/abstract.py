@@ -54,7 +54,7 @@ def add_abstraction_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--inputs",
         choices=[mode for mode in get_args(Mode) if mode != "as-is"],
-        help="how layer 1 copes with negative inputs; default: nonnegative at such a centroid, else pre-layer",
+        help="how layer 1 copes with negative inputs; default: nonnegative where there are none, else pre-layer",
     )
     parser.add_argument("--clip", action="store_true", help="bound values from below by 0: tighter, for more ReLUs")
 

@@ -4,13 +4,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ginnacer_verify.commands.files import read_property
 from ginnacer_verify.commands.output import show, table
 from ginnacer_verify.errors import UnsupportedOperator
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.loading import load, operators_of
 from ginnacer_verify.loading.onnx import OperatorUse
 from ginnacer_verify.properties.property import Property
-from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.replay.judge import check_fit
 
 
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         raise
     prop = None
     if args.property:
-        prop = read_vnnlib(args.property)
+        prop = read_property(args.property)
         check_fit(network, prop)
     counts = {use.operator: {"count": use.count, "status": use.status} for use in uses}
     document = {"operators": counts, **_network(network), **_property(prop)}

@@ -13,8 +13,8 @@ from ginnacer_verify.query.backend import backend_names, get_backend, install_co
 from ginnacer_verify.version import __version__
 
 CORE = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "rich", "threadpoolctl", "vnnlib")
-OPTIONAL = {"matplotlib": "plots", "torch": "lirpa", "distributed": "dask"}
-"""Packages that some commands need, and the extra that installs them."""
+OPTIONAL = {"matplotlib": "matplotlib", "torch": "torch==2.13.0", "distributed": "dask distributed"}
+"""Packages that some commands need, and what pip is asked for."""
 SECONDS = 60.0
 
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     remark(args, f"ginnacer-verify {__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
-    findings = [_package(name) for name in CORE] + [_package(name, extra) for name, extra in OPTIONAL.items()]
+    findings = [_package(name) for name in CORE] + [_package(name, wanted) for name, wanted in OPTIONAL.items()]
     findings += [_native()]
     findings += [_backend(name, ask=not args.fast) for name in backend_names()]
     rows = [(finding.kind, finding.name, finding.version or "-", finding.state) for finding in findings]
@@ -43,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
     return 0 if all(finding.found for finding in findings if finding.kind == "package") else 3
 
 
-def _package(name: str, extra: str = "") -> Finding:
-    found, wanted = _version(name), f"'ginnacer-verify[{extra}]'" if extra else name
-    state = "found" if found else f"missing: pip install {wanted}"
-    return Finding(name, "optional" if extra else "package", bool(found), found, state)
+def _package(name: str, wanted: str = "") -> Finding:
+    found = _version(name)
+    state = "found" if found else f"missing: pip install {wanted or name}"
+    return Finding(name, "optional" if wanted else "package", bool(found), found, state)
 
 
 def _native() -> Finding:

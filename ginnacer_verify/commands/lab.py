@@ -41,6 +41,10 @@ def run(args: argparse.Namespace) -> int:
         benchmarks=args.benchmarks,
         own=args.own,
     )
+    if setting.absent:
+        names_ = ", ".join(setting.absent)
+        where = "set GINNACER_BENCHMARKS or --benchmarks to the public sets, or leave them out with --networks"
+        remark(args, f"not found in {setting.benchmarks}: {names_}; {where}")
     with Bar("experimenting", quiet=args.quiet) as bar:
         reports = run_experiments(names, setting, args.output, args.jobs, bar.update)
     index = args.output / ("lab.html" if args.experiment == "all" else f"{args.experiment}.html")

@@ -2,9 +2,11 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO
 
 COMMON = {
     "--json": "print the result as one JSON document",
@@ -20,11 +22,17 @@ def add_common(command: argparse.ArgumentParser, *, default: Any = False) -> Non
 
 
 def show(args: argparse.Namespace, document: Mapping[str, Any], lines: Iterable[str]) -> None:
-    """The result: the document with --json, otherwise the lines."""
-    if args.json:
-        print(json.dumps(document))
-    else:
-        print("\n".join(lines))
+    """The result: the document with --json, otherwise the lines. A reader that has had enough is no problem."""
+    try:
+        print(json.dumps(document) if args.json else "\n".join(lines), flush=True)
+    except BrokenPipeError:
+        silence(sys.stdout)
+
+
+def silence(stream: TextIO) -> None:
+    """Let what is still written to a closed pipe go nowhere."""
+    with suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def remark(args: argparse.Namespace, text: str) -> None:
@@ -39,7 +47,7 @@ def whole(least: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         value = int(text)
         if value < least:
-            raise argparse.ArgumentTypeError(f"{text} is below {least}")
+            raise argparse.ArgumentTypeError(f"must be {least} or more, not {text}")
         return value
 
     read.__name__ = "whole number"  # what argparse calls it when `int` refuses the text

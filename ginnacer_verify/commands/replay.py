@@ -1,26 +1,32 @@
-"""`ginnacer replay NET PROP WITNESS`: is it a counterexample on the original network?"""
+"""`ginnacer replay NET PROP WITNESS`: is it a counterexample on the original network?
+
+The witness is VNN-LIB 1.0 or 2.0 text, or JSON with the inputs as x."""
 
 import argparse
 import math
 from pathlib import Path
 
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.commands.files import read_property
+from ginnacer_verify.commands.networks import add_networks, load_all, split_files
 from ginnacer_verify.commands.output import show, table
-from ginnacer_verify.loading import load
-from ginnacer_verify.properties.vnnlib import read_vnnlib
+from ginnacer_verify.replay.joint import subject
 from ginnacer_verify.replay.judge import Counterexample, Judge
 from ginnacer_verify.replay.witness import read_witness
 
+USAGE = "give `replay NET PROP WITNESS`, or networks by name, `replay PROP WITNESS --network N=NET ...`"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("network", type=Path)
-    parser.add_argument("property", type=Path)
-    parser.add_argument("witness", type=Path, help="VNN-LIB 1.0 or 2.0 witness text, or JSON with the inputs as x")
+    text = "NET.onnx PROP.vnnlib WITNESS, or without NET; one of the first two may be -, for stdin"
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help=text)
+    add_networks(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    prop = read_vnnlib(args.property)
-    judgement = Judge(load(args.network), prop)(read_witness(args.witness, prop))
+    files, (property_file, witness) = split_files(args.files, args.network, 2, USAGE)
+    prop = read_property(property_file)
+    judgement = Judge(subject(load_all(files), prop), prop)(read_witness(witness, prop))
     confirmed = isinstance(judgement, Counterexample)
     reason = "" if isinstance(judgement, Counterexample) else judgement.reason
     document = {
@@ -38,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     heading = f"{document['verdict']}{': ' + reason if reason else ''} (disjunct {judgement.disjunct})"
     show(args, document, [heading, *table(rows)])
-    return 0
+    return 0 if confirmed else 1
 
 
 def _numbers(values: Array) -> list[float | None]:

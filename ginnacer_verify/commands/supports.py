@@ -16,9 +16,9 @@ CAPABILITIES: dict[str, tuple[str, ...]] = {
     "vnnlib-versions": ("1.0", "2.0"),
     "hidden-node-theories": ("NH",),
     "multiple-input-output-theories": ("SIO",),
-    "multiple-network-theories": ("SNET",),
-    "multiple-node-comparison-theories": ("SNC",),
-    "arithmetic-complexity-theories": ("BND", "OUTC", "LIN"),
+    "multiple-network-theories": ("SNET", "MENET", "MINET", "MNET"),
+    "multiple-node-comparison-theories": ("SNC", "MNC"),
+    "arithmetic-complexity-theories": ("BND", "OUTC", "LIN", "POLY"),
     "optimised-disjunctive-reasoning": ("true",),
     "serialise-assignments": ("false",),
 }

@@ -2,32 +2,43 @@
 
 import argparse
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from ginnacer_verify.commands.files import content, read_property, write_witness
+from ginnacer_verify.commands.networks import add_networks, load_all, split_files
 from ginnacer_verify.commands.output import remark, show, whole
+from ginnacer_verify.commands.sentence import sentence, shortened
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.progress import observer
 from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES
 from ginnacer_verify.engines.verdict import Statistics, Undecided, Verdict, Violated
-from ginnacer_verify.engines.verify import ENGINES, RESTARTS, verify
+from ginnacer_verify.engines.verify import ARITHMETICS, ENGINES, RESTARTS, verify
 from ginnacer_verify.errors import InputError, OutOfTime
-from ginnacer_verify.loading import load
 from ginnacer_verify.properties.property import Property
-from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.query.backend import backend_names
 from ginnacer_verify.replay.witness import witness_text
 
+USAGE = "give one network and one property, `verify NET PROP`, or networks by name, `verify PROP --network N=NET ...`"
 LOOP = ("backend", "initial", "refine", "per_round")
 """Options of the loop, by their names in `verify`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or only the latter")
-    parser.add_argument("--network", action="append", default=[], metavar="NAME=NET.onnx", help="standard way in")
+    parser.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or only the latter; - is stdin"
+    )
+    add_networks(parser)
     parser.add_argument(
         "--engine", choices=ENGINES, default="auto", help="boxes and phases are native, cegar is the loop"
+    )
+    parser.add_argument(
+        "--arithmetic",
+        choices=ARITHMETICS,
+        default="real",
+        help="what is proved: real numbers (default), or float32 runs in any order of sums",
     )
     parser.add_argument("--threads", type=whole(1), metavar="N", help="of the native engines (default: all cores)")
     loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
@@ -37,27 +48,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     loop.add_argument("--per-round", type=whole(1), metavar="N", help="ReLUs to refine per round (default: 8)")
     parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
     parser.add_argument("--since", type=_seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
-    parser.add_argument("--seed", type=whole(0), default=0, help="of everything that is random (default: 0)")
+    parser.add_argument("--seed", type=whole(0), default=0, help="random seed (default: 0)")
     parser.add_argument("--no-attack", action="store_true", help="switch the falsifier off, to test the prover")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write one JSON line per round")
     parser.add_argument("--certificate", type=Path, metavar="FILE", help="write a proof that ginnacer-check accepts")
-    parser.add_argument("--witness", type=Path, metavar="FILE", help="write the counterexample, if there is one")
+    parser.add_argument(
+        "--witness",
+        type=Path,
+        metavar="FILE",
+        help="write the counterexample, if there is one: VNN-LIB text, .npy, or an image as .png",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     deadline = Deadline.after(args.timeout - (max(0.0, time.time() - args.since) if args.since else 0.0))
-    network_file, property_file = _files(args)
+    files, (property_file,) = split_files(args.files, args.network, 1, USAGE)
+    if args.certificate and args.arithmetic != "real":
+        raise InputError("certificates are proofs in real arithmetic: leave out --certificate or --arithmetic")
     try:
-        prop = read_vnnlib(property_file, deadline=deadline)
-        _check_name(args, prop)
-        network = load(network_file, deadline=deadline)
+        prop = read_property(property_file, deadline)
+        networks = load_all(files, deadline)
     except OutOfTime as problem:
         return _late(args, problem, deadline)
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
     try:
         with observer(args.trace, live=not (args.quiet or args.json)) as observe:
             verdict = verify(
-                network,
+                networks,
                 prop,
                 timeout=deadline.left,
                 engine=args.engine,
@@ -65,23 +82,32 @@ def run(args: argparse.Namespace) -> int:
                 seed=args.seed,
                 restarts=0 if args.no_attack else RESTARTS,
                 observe=observe,
+                arithmetic=args.arithmetic,
                 **given,
             )
     except OutOfTime as problem:
         return _late(args, problem, deadline)
     _show(args, prop, verdict)
     if args.witness and isinstance(verdict, Violated):
-        args.witness.write_text(_witness(prop, verdict))
+        write_witness(args.witness, prop, verdict.counterexample)
         remark(args, f"counterexample: {args.witness}")
     if args.certificate:
-        from ginnacer_check.__main__ import content
-        from ginnacer_verify.certificate.certify import certify
-
-        found = certify(content(network_file), content(property_file), verdict, args.certificate, deadline)
-        remark(args, f"certificate: {found.path}" if found.path else found.reason)
+        _certify(args, list(files.values()), property_file, verdict, deadline)
     if args.trace:
         remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0
+
+
+def _certify(
+    args: argparse.Namespace, networks: list[Path], property_file: Path, verdict: Verdict, deadline: Deadline
+) -> None:
+    from ginnacer_verify.certificate.certify import certify
+
+    if len(networks) > 1:
+        remark(args, "no certificate: proofs about several networks cannot be written yet")
+        return
+    written = certify(content(networks[0]), content(property_file), verdict, args.certificate, deadline)
+    remark(args, f"certificate: {written.path}" if written.path else written.reason)
 
 
 def _late(args: argparse.Namespace, problem: OutOfTime, deadline: Deadline) -> int:
@@ -90,49 +116,24 @@ def _late(args: argparse.Namespace, problem: OutOfTime, deadline: Deadline) -> i
     return 1
 
 
-def _check_name(args: argparse.Namespace, prop: Property) -> None:
-    """Refuse a network that is given under another name than the property speaks of."""
-    names = [text.split("=", 1)[0] for text in args.network]
-    if prop.network and names and names != [prop.network]:
-        raise InputError(f"the property speaks of network {prop.network!r}, not {', '.join(names)}")
-
-
 def _seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not (value >= 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more, not {text}")
     return value
-
-
-def _files(args: argparse.Namespace) -> tuple[Path, Path]:
-    """The network and the property, in our own way of naming them or in the standard's."""
-    if len(args.files) == 2 and not args.network:
-        return args.files[0], args.files[1]
-    if len(args.files) == 1 and len(args.network) == 1 and (network := args.network[0].partition("=")[2]):
-        return Path(network), args.files[0]
-    raise InputError("give one network and one property: `verify NET PROP` or `verify PROP --network N=NET`")
-
-
-def _witness(prop: Property, verdict: Violated) -> str:
-    return witness_text(prop, verdict.counterexample.x, verdict.counterexample.y)
 
 
 def _show(args: argparse.Namespace, prop: Property | None, verdict: Verdict) -> None:
     lines = ["timed-out" if args.network and verdict.word == "timeout" else verdict.word]  # the standard's word for it
     if isinstance(verdict, Violated) and prop is not None:
-        lines.append(_witness(prop, verdict).rstrip("\n"))
-    show(args, document(verdict), lines)
-    if isinstance(verdict, Undecided):
-        remark(args, verdict.reason)
-    numbers = verdict.statistics
-    remark(
-        args,
-        f"{numbers.seconds:.2f} s, {numbers.engine}, {numbers.rounds} rounds on {numbers.boxes} regions, "
-        f"kept {numbers.kept} of {numbers.unstable} unstable of {numbers.total} ReLUs",
-    )
+        witness = witness_text(prop, verdict.counterexample.x, verdict.counterexample.y).rstrip("\n").split("\n")
+        lines += shortened(witness) if sys.stdout.isatty() else witness
+    words = sentence(verdict, prop)
+    show(args, {**document(verdict), "sentence": words}, lines)
+    remark(args, f"{words} ({verdict.statistics.seconds:.2f} s)")
 
 
 def document(verdict: Verdict) -> dict[str, Any]:
@@ -147,6 +148,7 @@ def document(verdict: Verdict) -> dict[str, Any]:
         "rule": numbers.rule,
         "rounds": numbers.rounds,
         "boxes": numbers.boxes,
+        "parts": {"total": numbers.parts, "proved": numbers.proved},
         "relus": {"total": numbers.total, "unstable": numbers.unstable, "kept": numbers.kept},
         "counterexample": {"x": found.x.tolist(), "y": found.y.tolist()} if found else None,
     }

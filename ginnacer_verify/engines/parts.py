@@ -8,7 +8,7 @@ import numpy as np
 from ginnacer_verify.abstraction.fold import fold_error, fold_rows
 from ginnacer_verify.abstraction.relational import Relational
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.chain import Bounds, linear_bounds
+from ginnacer_verify.bounds.chain import Bounds, deviation, linear_bounds
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import UnsupportedProperty
@@ -60,6 +60,8 @@ class Bounded:
         strict = np.concatenate([disjunct.outputs.strict for disjunct in disjuncts])
         lower = bounds.lower[-1] - error
         safe = (lower > 0) | (strict & (lower >= 0))  # a NaN is neither
+        if not network.arithmetic.is_real:  # solvers are asked in real arithmetic
+            error = error + deviation(layers, part.box, bounds)
         proved = [number for k, number in enumerate(part.disjuncts) if safe[ends[k] : ends[k + 1]].any()]
         return cls(part, layers, bounds, error, tuple(int(end) for end in ends), tuple(proved))
 

@@ -16,10 +16,12 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.ascent import Cuts, Found, Multipliers, ascend
 from ginnacer_verify.bounds.intervals import Known
 from ginnacer_verify.bounds.substitution import Choices, lines_of, tightened
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.parts import parts
 from ginnacer_verify.engines.progress import Observer, Progress
-from ginnacer_verify.graph.graph import Apply, Graph
+from ginnacer_verify.graph.graph import Apply, Graph, Original
+from ginnacer_verify.graph.joint import joined
+from ginnacer_verify.properties.property import Polytope, Property, beside
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 from ginnacer_verify.rounding import up
@@ -65,19 +67,15 @@ class RegionRun:
         falsify: bool = True,
         observe: Observer | None = None,
     ) -> None:
-        self.judge, self.graph, self.deadline, self.falsify, self.observe = (
-            judge,
-            judge.graph,
-            deadline,
-            falsify,
-            observe,
-        )
+        self.judge, self.deadline, self.falsify, self.observe = judge, deadline, falsify, observe
+        self.graph, self.unsafe = constrained(judge.graph, judge.prop)
         self.random = np.random.default_rng(seed)
         self.disjuncts = judge.prop.disjuncts
         self.open: list[Region] = []
         self.roots: dict[int, Known] = {}
         self.regions = self.unstable = 0
         self.reasons: list[str] = []
+        self.given_up: set[int] = set()
 
     def run(self) -> Counterexample | str | None:
         """A counterexample, or why there is no verdict, or None: all is proved."""
@@ -87,7 +85,7 @@ class RegionRun:
         self.open.reverse()
         while self.open:
             if self.deadline.passed:
-                return "time ran out: raise --timeout"
+                return REACHED
             if found := self._step():
                 return found
             if self.observe:
@@ -95,7 +93,7 @@ class RegionRun:
         return "; ".join(dict.fromkeys(self.reasons)) or None
 
     def progress(self) -> Progress:
-        open_disjuncts = len({region.disjunct for region in self.open})
+        open_disjuncts = len({region.disjunct for region in self.open} | self.given_up)
         return Progress("regions", self.regions, len(self.open), self.unstable, open_disjuncts, self.deadline.left)
 
     def _step(self) -> Counterexample | None:
@@ -122,6 +120,7 @@ class RegionRun:
             children = self._children(batch[i], int(i), found, known, halving=halving)
             if not children:
                 self.reasons.append(TOO_NEAR)
+                self.given_up.add(batch[i].disjunct)
             self.open += children
         return None
 
@@ -139,7 +138,7 @@ class RegionRun:
         batch = [self.open.pop()]
         while self.open and len(batch) < most:
             other = self.open[-1]
-            alike = len(self.disjuncts[other.disjunct].outputs) == len(self.disjuncts[first.disjunct].outputs)
+            alike = len(self.unsafe[other.disjunct]) == len(self.unsafe[first.disjunct])
             if halving != self._halves(other) or not alike:
                 break
             if not halving and (other.disjunct != first.disjunct or bool(other.cuts) != bool(first.cuts)):
@@ -149,7 +148,7 @@ class RegionRun:
 
     def _rows(self, batch: Sequence[Region]) -> tuple[Array, Array]:
         """The unsafe rows of each region's disjunct, and their offsets: unsafe where all rows are at most these."""
-        polytopes = [self.disjuncts[region.disjunct].outputs for region in batch]
+        polytopes = [self.unsafe[region.disjunct] for region in batch]
         count = max(1, *(len(polytope) for polytope in polytopes)) if polytopes else 1
         rows = np.zeros((len(batch), count, self.graph.outputs))
         offset = np.full((len(batch), count), -np.inf)
@@ -162,7 +161,7 @@ class RegionRun:
         largest = known.largest(len(self.graph.nodes) - 1)
         charged = offset
         for i, region in enumerate(batch):
-            polytope = self.disjuncts[region.disjunct].outputs
+            polytope = self.unsafe[region.disjunct]
             if polytope.exact and (slop := polytope.slop).any():
                 charged = offset.copy() if charged is offset else charged
                 with np.errstate(over="ignore", invalid="ignore"):
@@ -238,8 +237,8 @@ class RegionRun:
         points = np.concatenate([found.corner[worst], middles])
         outputs = self.graph.evaluate(points)
         for point, y, i in zip(points, outputs, [*worst, *worst], strict=True):
-            disjunct = self.disjuncts[batch[i].disjunct]
-            if bool((disjunct.outputs.matrix @ y <= disjunct.outputs.offset).all()):
+            disjunct, unsafe = self.disjuncts[batch[i].disjunct], self.unsafe[batch[i].disjunct]
+            if bool((unsafe.matrix @ y <= unsafe.offset).all()):
                 judgement = self.judge(settle(point, disjunct.witnesses, self.judge.dtype))
                 if isinstance(judgement, Counterexample):
                     return judgement
@@ -311,6 +310,17 @@ class RegionRun:
             if gap[j] > best:
                 best, place = float(gap[j]), (node.sources[int(which[0, j])], j, float(at[0, j]))
         return place
+
+
+def constrained(graph: Graph, prop: Property) -> tuple[Graph, list[Polytope]]:
+    """The graph and the unsafe set of each disjunct; with linear input constraints the inputs are outputs as well, and
+    the constraints are rows like others."""
+    if not any(len(disjunct.inputs) for disjunct in prop.disjuncts):
+        return graph, [disjunct.outputs for disjunct in prop.disjuncts]
+    everything = joined(
+        [Original(graph, tuple(range(graph.inputs)))], graph.inputs, [(i,) for i in range(graph.inputs)]
+    )
+    return everything, [beside(disjunct.outputs, disjunct.inputs) for disjunct in prop.disjuncts]
 
 
 def _row(chosen: Multipliers, i: int) -> Multipliers:

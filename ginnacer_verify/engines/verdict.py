@@ -21,6 +21,9 @@ class Statistics:
     total: int = 0
     unstable: int = 0
     kept: int = 0
+    parts: int = 0
+    """The disjuncts of the property, and of an undecided one how many are `proved` nevertheless."""
+    proved: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,8 @@ class Undecided(Outcome):
     reason: str
     timeout: bool = False
     statistics: Statistics = field(default_factory=Statistics)
+    proofs: tuple[Proof, ...] = ()
+    """Of the disjuncts that are proved nevertheless, as far as the engine tells."""
 
     counterexample: ClassVar[None] = None
 
@@ -110,7 +115,8 @@ def combine(verdicts: Sequence[Verdict]) -> Verdict:
         if isinstance(verdict, Violated):
             return verdict
     undecided = [verdict for verdict in verdicts if isinstance(verdict, Undecided)]
+    proofs = tuple(proof for verdict in verdicts if not isinstance(verdict, Violated) for proof in verdict.proofs)
     if not undecided:
-        return Holds(tuple(part for verdict in verdicts if isinstance(verdict, Holds) for part in verdict.proofs))
+        return Holds(proofs)
     reasons = dict.fromkeys(verdict.reason for verdict in undecided)
-    return Undecided("; ".join(reasons), timeout=any(verdict.timeout for verdict in undecided))
+    return Undecided("; ".join(reasons), timeout=any(verdict.timeout for verdict in undecided), proofs=proofs)

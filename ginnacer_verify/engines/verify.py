@@ -9,7 +9,7 @@ The rule that fired is part of the verdict's statistics.
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.query.backend import Backend, backend_class
 from ginnacer_verify.replay.attack import falsify
+from ginnacer_verify.replay.joint import subject
 from ginnacer_verify.replay.judge import Counterexample, Judge
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from ginnacer_verify.engines.phases.run import PhaseRun
     from ginnacer_verify.engines.regions import RegionRun
 
+ARITHMETICS = ("real", "float32")
+"""What a proof is about: real numbers, or the network as it is executed in its own precision."""
 ENGINES = ("auto", "native", "boxes", "phases", "regions", "cegar")
 """`native` is boxes or phases, whichever fits; `auto` may choose any."""
 RESTARTS = 24
@@ -76,14 +79,16 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         return Choice("regions", f"a graph, {varying} varying inputs")
     weights = sum(layer.inputs * layer.outputs for layer in network.layers)
     if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
-        if engine not in {"auto", "cegar"}:
-            raise InputError("the native engine does not know linear input constraints: use --engine cegar")
-        return Choice("cegar", "linear input constraints" if engine == "auto" else "as asked for")
+        if engine not in {"auto", "cegar", "regions"}:
+            raise InputError("the native engines do not know linear input constraints: use --engine regions or cegar")
+        return Choice("cegar", "linear input constraints") if engine == "auto" else Choice(engine, "as asked for")
+    if engine == "boxes" and not network.arithmetic.is_real:
+        raise InputError("the engine boxes knows real arithmetic only: use --engine phases, regions or cegar")
     if engine in {"boxes", "phases", "native"} and not native.available():
         raise NativeUnavailable(native.MISSING)
     if engine in {"boxes", "phases", "regions", "cegar"}:
         return Choice(engine, "as asked for")
-    if varying <= FEW_INPUTS and network.relus <= MANY_RELUS and native.available():
+    if varying <= FEW_INPUTS and network.arithmetic.is_real and network.relus <= MANY_RELUS and native.available():
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
@@ -111,7 +116,7 @@ def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network 
 
 
 def verify(
-    network: Network | Graph,
+    network: Network | Graph | Mapping[str, Network | Graph],
     prop: Property,
     *,
     timeout: float = 60.0,
@@ -124,20 +129,30 @@ def verify(
     restarts: int = RESTARTS,
     threads: int | None = None,
     observe: Observer | None = None,
+    arithmetic: str = "real",
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
-    `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
-    the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
-    often the falsifier starts per disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine`
-    ("split", or a function) and `per_round` (8) are for the loop, and any of them chooses it unless an engine is named;
-    `threads` (default: all cores) is for the native engine. `observe` sees at least one moment of every run."""
+    A property about several networks takes them by name, `{"f": f, "g": g}`. `Holds` is proved in real arithmetic on
+    the network's weights; with the arithmetic "float32" for the network as it is executed in its own precision, in
+    whatever order sums are taken. `Violated` carries an input that was replayed in the network's own precision;
+    `Undecided` says why. The timeout is one deadline for everything. `restarts` is how often the falsifier starts per
+    disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine` ("split", or a function) and
+    `per_round` (8) are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all
+    cores) is for the native engine. `observe` sees at least one moment of every run."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
     engine = _engine(engine, {"backend": backend, "initial": initial, "refine": refine, "per_round": per_round})
     _check_names(backend, initial, refine)
     deadline = Deadline.after(timeout)
+    if arithmetic not in ARITHMETICS:
+        raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
+    whole = subject(network, prop)
+    if arithmetic != "real":
+        if whole.originals:
+            raise InputError("properties with several networks or with products are decided in real arithmetic only")
+        whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
     try:
-        network = _form(network, engine, deadline)
+        given, network = whole, _form(whole, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     choice = choose(network, prop, engine)
@@ -170,7 +185,12 @@ def verify(
     if choice.engine == "cegar":
         verdict = loop()
     else:
-        verdict, remaining = _native(choice.engine, Judge(network, prop), deadline, threads, seed, restarts, tell)
+        judge = Judge(given if choice.engine == "regions" else network, prop)
+        if choice.engine == "regions" and judge.graph.arithmetic != network.arithmetic:
+            raise InputError(
+                "layers that were multiplied out are not what is executed: give the network as it was read"
+            )
+        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell)
         if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
             finished = loop(remaining, restarts=0)
             numbers = replace(
@@ -180,7 +200,16 @@ def verify(
     if tell and not seen:  # decided before the engine's first step
         numbers, still = verdict.statistics, len(prop.disjuncts) if isinstance(verdict, Undecided) else 0
         tell(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
-    return replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+    verdict = replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
+    return _with_share(verdict) if isinstance(verdict, Undecided) else verdict
+
+
+def _with_share(verdict: Undecided) -> Undecided:
+    """What ran out of time, with how much of it was proved until then."""
+    numbers = verdict.statistics
+    if not verdict.timeout or numbers.parts < 2:
+        return verdict
+    return replace(verdict, reason=f"{verdict.reason}; {numbers.proved} of {numbers.parts} parts proved")
 
 
 def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: int, threads: int | None) -> None:
@@ -239,6 +268,8 @@ def _native(
         boxes=progress.boxes,
         total=network.relus,
         unstable=progress.unstable,
+        parts=len(judge.prop.disjuncts),
+        proved=len(judge.prop.disjuncts) - (0 if outcome is None else progress.open_disjuncts),
     )
     match outcome:
         case None:

@@ -4,6 +4,7 @@
 ReLU is `relu(y) - alpha relu(-y)` and `abs(y)` is it with alpha -1. All of these are exact.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def as_chain(network: "Graph | Network", deadline: Deadline = FOREVER) -> Networ
 
 def chain_of(graph: Graph, deadline: Deadline = FOREVER) -> Network:
     """The Network that computes the same, in real arithmetic; UnsupportedOperator if there is none."""
-    chain, values = Chain(graph.inputs), dict[int, Tensor]()
+    chain, values = Chain(graph.inputs, graph.arithmetic), dict[int, Tensor]()
     whole = chain.input((graph.inputs,))
     for number, node in enumerate(graph.nodes):
         deadline.check("the network was written as a chain")
@@ -45,7 +46,7 @@ def chain_of(graph: Graph, deadline: Deadline = FOREVER) -> Network:
             if graph.last_use[source] <= number:
                 values.pop(source, None)
     layers = chain.layers(values[len(graph.nodes) - 1])
-    return Network(layers, graph.input_shape, graph.output_shape, graph.dtype, graph.model)
+    return Network(layers, graph.input_shape, graph.output_shape, graph.dtype, graph.model, graph.originals)
 
 
 def graph_of(network: Network | Graph) -> Graph:
@@ -59,7 +60,10 @@ def graph_of(network: Network | Graph) -> Graph:
         at = builder.affine((at, linear_map(layer.weight)), bias=layer.bias)
     kind = str(network.dtype)
     x, y = Described("input", network.input_shape, kind), Described("output", network.output_shape, kind)
-    return builder.graph(at, [x], [y], network.model)
+    graph = replace(builder.graph(at, [x], [y], network.model), originals=network.originals)
+    if any(layer.size is not None for layer in network.layers):
+        return graph  # layers that were multiplied out are not what is executed
+    return replace(graph, arithmetic=network.arithmetic)
 
 
 def _affine(chain: Chain, node: Affine, sources: list[Tensor]) -> Tensor:
@@ -69,7 +73,8 @@ def _affine(chain: Chain, node: Affine, sources: list[Tensor]) -> Tensor:
         total = part if total is None else chain.add(total, part)
     if total is None:
         raise NetworkError("an affine node without a source")
-    return total.shifted(node.bias) if node.bias.any() else total
+    total = total.shifted(node.bias) if node.bias.any() else total
+    return total.rounded(node.executed)
 
 
 def _mapped(source: Tensor, linear: LinearMap) -> Tensor:
@@ -99,7 +104,7 @@ def _applied(chain: Chain, function: Function, y: list[Tensor], number: int) -> 
 
 
 def _leaky(chain: Chain, y: Tensor, alpha: float | Array) -> Tensor:
-    return chain.add(chain.relu(y), chain.relu(y.scaled(-1.0)).scaled(-np.asarray(alpha)))
+    return chain.add(chain.relu(y), chain.relu(y.scaled(-1.0)).scaled(-np.asarray(alpha))).rounded(2)
 
 
 def _clip(chain: Chain, y: Tensor, low: float | Array, high: float | Array) -> Tensor:

@@ -86,6 +86,10 @@ class Convolution(LinearMap):
         self.outputs = self.groups * self.out_channels * self.windows
         self.terms = max(self.in_channels, self.out_channels) * self.cells + roundings
 
+    @property
+    def executed(self) -> int:
+        return int(self.in_channels * self.cells + self.roundings)
+
     @cached_property
     def _across(self) -> Array:
         """(groups, inputs per group * cells, outputs per group)"""

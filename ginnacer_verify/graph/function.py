@@ -6,14 +6,37 @@ for every real argument between the given ends: whoever computes them charges it
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.rounding import TINY, UNIT, down, up
+from ginnacer_verify.rounding import TINY, UNIT, Arithmetic, down, up
 
 Arrays = tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Executed:
+    """How far an executed function may be off, in roundings: of its value, of its largest argument, and of 1."""
+
+    value: float = 0.0
+    argument: float = 0.0
+    constant: float = 0.0
+
+    def off(self, arithmetic: Arithmetic, size: Array, largest: Sequence[Array]) -> Array:
+        """`size` and `largest` bound the absolute values of the function and of its arguments."""
+        if arithmetic.is_real or self == EXACTLY:
+            return np.zeros_like(size)
+        unit = arithmetic.unit * (1 + 1e-9)
+        lost = unit * (self.value * size + self.constant + arithmetic.floor)
+        if self.argument:
+            lost = lost + unit * self.argument * np.max(np.stack(largest), axis=0)
+        return np.where(size + lost < arithmetic.largest, lost, np.inf)
+
+
+EXACTLY = Executed()
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +60,8 @@ class Function(ABC):
     arity = 1
     choices: tuple[bool, bool] = (False, False)
     """Whether there is a choice of the lower and of the upper line."""
+    executed = Executed(16.0, 16.0, 16.0)
+    """How far it may be off where a network is executed."""
     piecewise_linear = False
     """Whether cutting at `cut` a few times leaves only exact lines: then branching ends."""
 
@@ -79,6 +104,7 @@ class Relu(Function):
     """`max(y, 0)`."""
 
     choices = (True, False)
+    executed = EXACTLY
     piecewise_linear = True
 
     def apply(self, *y: Array) -> Array:

@@ -6,7 +6,7 @@ function of one or several values (ReLU, sigmoid, the maximum of a window, the p
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
@@ -18,6 +18,8 @@ from ginnacer_verify.arrays import Array, flattened, read_only
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.linear import LinearMap, Select
+from ginnacer_verify.graph.network import FUSED
+from ginnacer_verify.rounding import FLOATS, REAL, Arithmetic
 from ginnacer_verify.shown import Shown
 
 Shape: TypeAlias = tuple[int, ...]
@@ -55,6 +57,14 @@ class Affine:
     def terms(self) -> int:
         """The most roundings that a product in a value of this node passes."""
         return max((one.terms for one in self.maps), default=0) + len(self.maps) + 1
+
+    @cached_property
+    def executed(self) -> int:
+        """The most roundings that a product in a value passes where the network is executed, in any order of sums;
+        0 if values are only moved."""
+        additions = len(self.maps) - 1 + bool(self.bias.any())
+        roundings = max((one.executed for one in self.maps), default=0) + additions
+        return roundings + FUSED if roundings else 0
 
     @cached_property
     def absolute(self) -> "Affine":
@@ -98,15 +108,30 @@ class Tensor:
         return prod(self.shape)
 
 
+@dataclass(frozen=True, eq=False)
+class Original:
+    """A network of a joint graph, and which inputs of that graph it is given, in order."""
+
+    network: "Graph"
+    inputs: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph(Shown):
     """Nodes in topological order; the last one is the output. `x` and `y` say how its flat input and output vectors are
-    made up of the original tensors, `model` is the original ONNX model, on which witnesses are replayed, or empty."""
+    made up of the original tensors, `model` is the original ONNX model, on which witnesses are replayed, or empty.
+
+    `arithmetic` is what bounds have to hold in: real numbers, or those that the nodes are executed in, one by one.
+    `precision` is the coarsest element type that the original computes in, empty if its weights are computed too.
+    A graph that joins several networks has them as its `originals` instead of a model."""
 
     nodes: tuple[Node, ...]
     x: tuple[Tensor, ...]
     y: tuple[Tensor, ...]
     model: bytes = field(default=b"", repr=False)
+    precision: str = "float32"
+    arithmetic: Arithmetic = REAL
+    originals: tuple[Original, ...] = ()
 
     def __post_init__(self) -> None:
         for number, node in enumerate(self.nodes):
@@ -215,9 +240,29 @@ class Graph(Shown):
             "parameters": self.parameters,
         }
 
+    def executed(self) -> "Graph":
+        """The same graph, to be bounded as it is executed in its own precision instead of in real arithmetic."""
+        if self.precision not in FLOATS:
+            raise NetworkError(
+                "the network computes its own weights, so how far they are off is not known: "
+                "fold its constants, or use real arithmetic"
+            )
+        return replace(self, arithmetic=FLOATS[self.precision])
+
+    def off(self, number: int, size: Array, largest: Sequence[Array] = ()) -> Array:
+        """How far executed values of a node are from those of the node's own map at executed arguments. `size` bounds
+        the sums of absolute values of an affine node, else the absolute values; `largest` those of the arguments."""
+        node = self.nodes[number]
+        match node:
+            case Affine():
+                return self.arithmetic.off(node.executed, size)
+            case Apply():
+                return node.function.executed.off(self.arithmetic, size, largest)
+        return np.zeros_like(size)
+
     def then(self, maps: LinearMap, bias: Array, y: Tensor) -> "Graph":
         """The graph with an affine map of its output as its output."""
-        return Graph((*self.nodes, Affine((len(self.nodes) - 1,), (maps,), bias)), self.x, (y,), b"")
+        return replace(self, nodes=(*self.nodes, Affine((len(self.nodes) - 1,), (maps,), bias)), y=(y,), model=b"")
 
 
 def value_of(node: Node, x: Array, sources: Sequence[Array]) -> Array:

@@ -6,7 +6,7 @@ ReLUs that never bend it. A value that cannot be negative passes one ReLU unchan
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from scipy.sparse import csr_array, diags_array, hstack, vstack
 from ginnacer_verify.arrays import DENSE_ABOVE, Array, Weight
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.network import Layer
+from ginnacer_verify.rounding import REAL, Arithmetic
 
 Shape: TypeAlias = tuple[int, ...]
 Index: TypeAlias = NDArray[np.intp]
@@ -38,21 +39,32 @@ def size_of(shape: Shape) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """`weight @ values(level) + bias`, row-major, in the given shape; level 0 holds the network's inputs."""
+    """`weight @ values(level) + bias`, row-major, in the given shape; level 0 holds the network's inputs.
+
+    Where the network is bounded as it is executed, `size` has the absolute values of all terms that are rounded on the
+    way, up to `roundings` times each."""
 
     level: int
     weight: Weight
     bias: Array
     shape: Shape
+    roundings: int = 0
+    size: "Tensor | None" = None
 
-    def mapped(self, matrix: Weight, shape: Shape) -> "Tensor":
-        """The tensor `matrix @ self`, flat, in a new shape."""
-        return Tensor(self.level, _tidy(matrix @ self.weight), np.asarray(matrix @ self.bias), shape)
+    def rounded(self, roundings: int) -> "Tensor":
+        """The same tensor after as many more roundings."""
+        return self if self.size is None else replace(self, roundings=self.roundings + roundings)
+
+    def mapped(self, matrix: Weight, shape: Shape, absolute: Weight | None = None) -> "Tensor":
+        """The tensor `matrix @ self`, flat, in a new shape; `absolute` if the matrix has its own terms."""
+        size = self.size and self.size.mapped(abs(matrix) if absolute is None else absolute, shape)
+        weight, bias = _tidy(matrix @ self.weight), np.asarray(matrix @ self.bias)
+        return Tensor(self.level, weight, bias, shape, self.roundings, size)
 
     def taken(self, index: Index) -> "Tensor":
         """The entries with the given flat positions, in the shape of `index`: any reordering, repetition or choice."""
-        rows = index.reshape(-1)
-        return Tensor(self.level, self.weight[rows], self.bias[rows], index.shape)
+        rows, size = index.reshape(-1), self.size and self.size.taken(index)
+        return Tensor(self.level, self.weight[rows], self.bias[rows], index.shape, self.roundings, size)
 
     def positions(self) -> Index:
         """The flat position of each entry, in the tensor's shape: numpy operations on it describe `taken` tensors."""
@@ -72,7 +84,8 @@ class Tensor:
         shape = broadcast_shape(self.shape, np.shape(offset))
         offsets = np.broadcast_to(np.asarray(offset, dtype=np.float64), shape).reshape(-1)
         tensor = self.broadcast(shape)
-        return Tensor(tensor.level, tensor.weight, tensor.bias + offsets, shape)
+        size = tensor.size and tensor.size.shifted(np.abs(offsets).reshape(shape))
+        return replace(tensor, bias=tensor.bias + offsets, size=size)
 
     def never_negative(self) -> NDArray[np.bool_]:
         """The entries that cannot be negative because they add up values of a ReLU layer with no minus sign."""
@@ -86,14 +99,18 @@ class Tensor:
 class Chain:
     """The ReLU layers made so far; neurons are only ever appended, so that positions stay what they were."""
 
-    def __init__(self, inputs: int) -> None:
-        self._widths = [inputs]
-        self._blocks: list[list[tuple[Weight, Array]]] = [[]]
+    def __init__(self, inputs: int, arithmetic: Arithmetic = REAL) -> None:
+        self._widths, self._arithmetic = [inputs], arithmetic
+        self._blocks: list[list[Tensor]] = [[]]
         self._carried: dict[int, tuple[Tensor, Tensor]] = {}
 
     def input(self, shape: Shape) -> Tensor:
-        size = size_of(shape)
-        return Tensor(0, _identity(size), np.zeros(size), shape)
+        return self._values(0, size_of(shape), shape)
+
+    def _values(self, level: int, size: int, shape: Shape, start: int = 0) -> Tensor:
+        """Values of a level as they are, from the given one on."""
+        exact = Tensor(level, _identity(size, start), np.zeros(size), shape)
+        return exact if self._arithmetic.is_real else replace(exact, size=exact)
 
     def relu(self, tensor: Tensor) -> Tensor:
         """The ReLU of every entry."""
@@ -108,8 +125,8 @@ class Chain:
         """The sum of two tensors, with numpy's broadcasting."""
         shape = broadcast_shape(first.shape, second.shape)
         a, b = (tensor.broadcast(shape) for tensor in self.aligned(first, second))
-        width = max(a.weight.shape[1], b.weight.shape[1])
-        return Tensor(a.level, _tidy(_padded(a.weight, width) + _padded(b.weight, width)), a.bias + b.bias, shape)
+        size = a.size and b.size and _sum(a.size, b.size)
+        return replace(_sum(a, b), roundings=max(a.roundings, b.roundings), size=size)
 
     def concatenated(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
         """The tensors one after the other along an axis."""
@@ -125,14 +142,16 @@ class Chain:
 
     def layers(self, output: Tensor) -> tuple[Layer, ...]:
         """The ReLU layers up to the output's level, and the output's own affine map."""
-        hidden = [self._layer(level) for level in range(1, output.level + 1)]
-        return (*hidden, Layer(_padded(output.weight, self._widths[output.level]), output.bias))
+        blocks = [*self._blocks[1 : output.level + 1], [output]]
+        return tuple(self._layer(width, block) for width, block in zip(self._widths, blocks, strict=False))
 
-    def _layer(self, level: int) -> Layer:
-        width = self._widths[level - 1]
-        weights = [_padded(weight, width) for weight, _ in self._blocks[level]]
+    def _layer(self, width: int, blocks: Sequence[Tensor]) -> Layer:
+        weights = [_padded(block.weight, width) for block in blocks]
         weight = weights[0] if len(weights) == 1 else vstack([csr_array(block) for block in weights], format="csr")
-        return Layer(weight, np.concatenate([bias for _, bias in self._blocks[level]]))
+        sizes = [block.size for block in blocks if block.size is not None]
+        size = self._layer(width, sizes) if sizes else None
+        bias, roundings = np.concatenate([block.bias for block in blocks]), max(block.roundings for block in blocks)
+        return Layer(weight, bias, self._arithmetic if sizes else REAL, roundings, size)
 
     def _neurons(self, tensor: Tensor) -> Tensor:
         """New neurons of the next layer, one per entry."""
@@ -141,9 +160,9 @@ class Chain:
             self._widths.append(0)
             self._blocks.append([])
         start, size = self._widths[level], len(tensor.bias)
-        self._blocks[level].append((tensor.weight, tensor.bias))
+        self._blocks[level].append(tensor)
         self._widths[level] += size
-        return Tensor(level, _identity(size, start), np.zeros(size), tensor.shape)
+        return self._values(level, size, tensor.shape, start)
 
     def _carried_to(self, level: int, tensor: Tensor) -> Tensor:
         while tensor.level < level:
@@ -158,11 +177,16 @@ class Chain:
     def _carry(self, tensor: Tensor) -> Tensor:
         """The same values one level up: the entries themselves, or what they are made of if that takes fewer ReLUs."""
         used = np.flatnonzero(np.asarray(abs(tensor.weight).sum(axis=0)))
-        parts = Tensor(tensor.level, _identity(tensor.weight.shape[1])[used], np.zeros(len(used)), (len(used),))
+        parts = self._values(tensor.level, tensor.weight.shape[1], (tensor.weight.shape[1],)).taken(used)
         if _relus_to_carry(parts) >= _relus_to_carry(tensor):
             return self._carry_entries(tensor)
-        carried = self._carry_entries(parts).mapped(tensor.weight[:, used], tensor.shape)
-        return carried.shifted(tensor.bias.reshape(tensor.shape))
+        size = tensor.size
+        sizes = None if size is None else size.weight[:, used]
+        carried = self._carry_entries(parts).mapped(tensor.weight[:, used], tensor.shape, sizes)
+        carried = carried.shifted(tensor.bias.reshape(tensor.shape)).rounded(tensor.roundings)
+        if size is None or carried.size is None:
+            return carried
+        return replace(carried, size=replace(carried.size, bias=size.bias))
 
     def _carry_entries(self, tensor: Tensor) -> Tensor:
         size, signed = len(tensor.bias), np.flatnonzero(~tensor.never_negative())
@@ -187,7 +211,16 @@ def _stacked(tensors: Sequence[Tensor]) -> Tensor:
     width = max(tensor.weight.shape[1] for tensor in tensors)
     weight = vstack([csr_array(_padded(tensor.weight, width)) for tensor in tensors], format="csr")
     bias = np.concatenate([tensor.bias for tensor in tensors])
-    return Tensor(tensors[0].level, weight, bias, (len(bias),))
+    sizes = [tensor.size for tensor in tensors if tensor.size is not None]
+    roundings = max(tensor.roundings for tensor in tensors)
+    return Tensor(tensors[0].level, weight, bias, (len(bias),), roundings, _stacked(sizes) if sizes else None)
+
+
+def _sum(a: Tensor, b: Tensor) -> Tensor:
+    """Of two tensors of one level and shape, without what is said about rounding."""
+    width = max(a.weight.shape[1], b.weight.shape[1])
+    weight = _tidy(_padded(a.weight, width) + _padded(b.weight, width))
+    return Tensor(a.level, weight, a.bias + b.bias, a.shape)
 
 
 def _identity(size: int, start: int = 0) -> Weight:

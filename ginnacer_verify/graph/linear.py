@@ -31,6 +31,11 @@ class LinearMap(ABC):
     terms: int
     """The most roundings that any product of a sum passes, forwards or backwards."""
 
+    @property
+    def executed(self) -> int:
+        """The most roundings that a product passes where the network is executed; 0 if values are only moved."""
+        return self.terms
+
     @abstractmethod
     def apply(self, x: Array) -> Array:
         """`x @ matrix.T` for a batch of vectors, one per row."""
@@ -76,6 +81,10 @@ class Dense(LinearMap):
         self.outputs, self.inputs = self.weight.shape
         self.roundings, self.terms = roundings, max(self.weight.shape) + roundings
 
+    @property
+    def executed(self) -> int:
+        return self.inputs + self.roundings
+
     def apply(self, x: Array) -> Array:
         return np.asarray(x @ self.weight.T)
 
@@ -110,6 +119,10 @@ class Sparse(LinearMap):
         across = np.bincount(self.weight.indices, minlength=self.inputs) if self.weight.nnz else np.zeros(1)
         self.roundings = roundings
         self.terms = int(max(np.diff(self.weight.indptr).max(initial=0), across.max(initial=0))) + roundings
+
+    @property
+    def executed(self) -> int:
+        return int(np.diff(self.weight.indptr).max(initial=0)) + self.roundings
 
     @cached_property
     def _across(self) -> csr_array:
@@ -146,6 +159,12 @@ class Scale(LinearMap):
         self.factor = np.asarray(factor)
         self.inputs = self.outputs = len(self.factor)
         self.roundings, self.terms = roundings, 1 + roundings
+
+    @property
+    def executed(self) -> int:
+        mantissas = np.abs(np.frexp(self.factor)[0])
+        exact = bool(((mantissas == 0.5) | (mantissas == 0)).all())  # 0 and powers of 2
+        return self.roundings if exact else 1 + self.roundings
 
     def apply(self, x: Array) -> Array:
         return np.asarray(x * self.factor)
@@ -191,6 +210,10 @@ class Select(LinearMap):
     @classmethod
     def identity(cls, size: int) -> "Select":
         return cls(np.arange(size), size)
+
+    @property
+    def executed(self) -> int:
+        return 0
 
     @cached_property
     def _sparse(self) -> Sparse:
@@ -276,6 +299,10 @@ class Repeated(LinearMap):
     def __init__(self, weight: Dense, times: int) -> None:
         self.weight, self.times = weight, times
         self.inputs, self.outputs, self.terms = weight.inputs * times, weight.outputs * times, weight.terms
+
+    @property
+    def executed(self) -> int:
+        return self.weight.executed
 
     def apply(self, x: Array) -> Array:
         return self.weight.apply(x.reshape(-1, self.weight.inputs)).reshape(len(x), self.outputs)

@@ -1,26 +1,41 @@
 """Network: affine layers as read-only arrays with a ReLU between any two of them, and their evaluation."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from ginnacer_verify.arrays import Array, Weight, compact, entries, flattened, read_only
 from ginnacer_verify.errors import NetworkError
+from ginnacer_verify.rounding import FLOATS, REAL, Arithmetic
 from ginnacer_verify.shown import Shown
+
+if TYPE_CHECKING:
+    from ginnacer_verify.graph.graph import Original
+
+Indices: TypeAlias = NDArray[np.intp]
+FUSED = 8
+"""So many more roundings may a product pass in a runtime that folds constant factors into weights (BatchNormalization)
+or converts weights that are stored with more digits."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Layer(Shown):
     """The affine map `y = weight @ x + bias`, dense or sparse.
 
-    Paper: Fully-Connected Layer; weight = W, bias = b."""
+    Paper: Fully-Connected Layer; weight = W, bias = b. An executed layer passes `roundings` in its arithmetic; the sums
+    whose terms are rounded are those of `size`, or of the layer itself if that is None: a layer that is several
+    operators of the original multiplied out has larger ones."""
 
     weight: Weight
     bias: Array
+    arithmetic: Arithmetic = REAL
+    roundings: int = 0
+    size: "Layer | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         weight, bias = compact(self.weight), read_only(self.bias)
@@ -47,6 +62,21 @@ class Layer(Shown):
         """How many weights and biases are not zero."""
         return int(np.count_nonzero(entries(self.weight)) + np.count_nonzero(self.bias))
 
+    @cached_property
+    def absolute(self) -> "Layer":
+        """The layer whose value at |x| is the sum of the absolute values of all terms that are rounded."""
+        return self.size or Layer(abs(self.weight), np.abs(self.bias))
+
+    def off(self, size: Array) -> Array:
+        """How far executed values are from `weight @ x + bias`, given `absolute` at |x|: 0 in real numbers."""
+        return self.arithmetic.off(self.roundings, size)
+
+    def part(self, rows: Indices | slice, columns: Indices | slice = slice(None)) -> "Layer":
+        """Some of the values, as functions of some of the inputs; the others are zero."""
+        weight = self.weight[rows][:, columns]
+        size = self.size and self.size.part(rows, columns)
+        return Layer(weight, self.bias[rows], self.arithmetic, self.roundings, size)
+
     def __call__(self, x: Array) -> Array:
         """`weight @ x + bias` for one vector or for each row of a batch."""
         product = self.weight @ x if x.ndim == 1 else (self.weight @ x.T).T
@@ -60,7 +90,8 @@ class Network(Shown):
     Paper: Feedforward Neural Network; `layers[l - 1]` holds W^l and b^l, the last one has no ReLU.
 
     Inputs and outputs are flat vectors in row-major order; the shapes and the element type are those of the
-    original file. `model` is that file's ONNX model in bytes, on which witnesses are replayed, or empty.
+    original file. `model` is that file's ONNX model in bytes, on which witnesses are replayed, or empty; a chain that
+    joins several networks has them as its `originals` instead.
     """
 
     layers: tuple[Layer, ...]
@@ -68,6 +99,7 @@ class Network(Shown):
     output_shape: tuple[int, ...] = ()
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
     model: bytes = field(default=b"", repr=False)
+    originals: "tuple[Original, ...]" = ()
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -96,6 +128,17 @@ class Network(Shown):
     @property
     def outputs(self) -> int:
         return self.layers[-1].outputs
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """What bounds of the layers hold in: real numbers, or those that the layers are executed in."""
+        return self.layers[-1].arithmetic
+
+    def executed(self) -> "Network":
+        """The same network, to be bounded as it is executed layer by layer in its element type."""
+        kind = FLOATS[str(self.dtype)]
+        layers = (replace(one, arithmetic=kind, roundings=one.inputs + 1 + FUSED, size=None) for one in self.layers)
+        return replace(self, layers=tuple(layers))
 
     @property
     def relus_per_layer(self) -> tuple[int, ...]:
@@ -141,6 +184,11 @@ class Network(Shown):
 
 
 def then(first: Sequence[Layer], last: Layer) -> tuple[Layer, ...]:
-    """`first` with `last` applied to its output: their two affine maps become one."""
+    """`first` with `last` applied to its output, exactly: their two affine maps become one."""
     *hidden, end = first
-    return (*hidden, Layer(last.weight @ end.weight, last.weight @ end.bias + last.bias))
+    size = None
+    if not end.arithmetic.is_real:
+        rows, before = abs(last.weight), end.absolute
+        size = Layer(rows @ before.weight, rows @ before.bias)
+    whole = Layer(last.weight @ end.weight, last.weight @ end.bias + last.bias, end.arithmetic, end.roundings, size)
+    return (*hidden, whole)

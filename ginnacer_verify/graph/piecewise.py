@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.graph.function import Arrays, Function, Lines
+from ginnacer_verify.graph.function import EXACTLY, Arrays, Executed, Function, Lines
 from ginnacer_verify.rounding import HUGE, TINY, UNIT, down, up
 
 STEEPEST = 1e12
@@ -22,6 +22,7 @@ class LeakyRelu(Function):
     """`y` above 0 and `alpha * y` below, for any finite alpha: one, or one per element (PRelu)."""
 
     alpha: float | Array = 0.01
+    executed = Executed(2.0)
     piecewise_linear = True
 
     def __post_init__(self) -> None:
@@ -78,6 +79,8 @@ class LeakyRelu(Function):
 class Absolute(LeakyRelu):
     """`|y|`: the leaky ReLU whose lower branch rises."""
 
+    executed = EXACTLY
+
     def __init__(self) -> None:
         super().__init__(-1.0)
 
@@ -94,6 +97,7 @@ class Clip(Function):
     low: float | Array = -np.inf
     high: float | Array = np.inf
     choices = (True, True)
+    executed = EXACTLY
     piecewise_linear = True
 
     def __post_init__(self) -> None:
@@ -148,6 +152,7 @@ class Sign(Function):
     """-1, 0 or 1. On an interval that holds 0 and more, no line is exact: cuts are next to 0, which leaves two exact
     parts and a sliver around 0 on which the values are only known to be between -1 and 1."""
 
+    executed = EXACTLY
     choices = (True, True)
 
     def apply(self, *y: Array) -> Array:
@@ -182,6 +187,7 @@ class Sign(Function):
 class Floor(Function):
     """The largest whole number that is not above y."""
 
+    executed = EXACTLY
     choices = (True, True)
 
     def apply(self, *y: Array) -> Array:
@@ -220,6 +226,7 @@ class Maximum(Function):
     """The largest of `arity` values."""
 
     arity: int = 2
+    executed = EXACTLY
     choices = (True, True)
 
     def apply(self, *y: Array) -> Array:

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.graph.function import Arrays, Function, Lines
+from ginnacer_verify.graph.function import Arrays, Executed, Function, Lines
 from ginnacer_verify.rounding import HUGE, TINY, UNIT, down, up
 
 
@@ -17,6 +17,7 @@ class Product(Function):
 
     arity = 2
     choices = (True, True)
+    executed = Executed(2.0)
 
     def apply(self, *y: Array) -> Array:
         return y[0] * y[1]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.graph.function import Arrays, Function, Lines
+from ginnacer_verify.graph.function import Arrays, Executed, Function, Lines
 from ginnacer_verify.rounding import TINY, ULPS, UNIT
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -277,6 +277,7 @@ def _sigmoid(y: Array) -> Array:
 class Sigmoid(Smooth):
     """`1 / (1 + exp(-y))`."""
 
+    executed = Executed(16.0, 0.0, 16.0)
     least, most, monotone = 0.0, 1.0, 1
     points, convex = (0.0,), (True, False)
 
@@ -291,6 +292,7 @@ class Sigmoid(Smooth):
 class Tanh(Smooth):
     """`tanh(y)`."""
 
+    executed = Executed(16.0, 0.0, 16.0)
     least, most, monotone = -1.0, 1.0, 1
     points, convex = (0.0,), (True, False)
 
@@ -305,6 +307,7 @@ class Tanh(Smooth):
 class Exp(Smooth):
     """`exp(y)`."""
 
+    executed = Executed(16.0)
     choices = (True, False)
     least, monotone = 0.0, 1
 
@@ -319,6 +322,7 @@ class Exp(Smooth):
 class Log(Smooth):
     """`log(y)`; nothing is known of it on an interval that reaches 0 or below."""
 
+    executed = Executed(16.0, 0.0, 2.0)
     choices = (False, True)
     monotone = 1
     convex = (False,)
@@ -337,6 +341,7 @@ class Log(Smooth):
 class Sqrt(Smooth):
     """`sqrt(y)`; nothing is known of it on an interval that reaches below 0."""
 
+    executed = Executed(2.0)
     choices = (False, True)
     monotone = 1
     least = 0.0
@@ -358,6 +363,7 @@ class Power(Smooth):
     """`y ** exponent`. Whole exponents take any y, but for negative ones nothing is known around 0; other exponents
     take y >= 0, or y > 0 if they are negative."""
 
+    executed = Executed(16.0)
     exponent: float
 
     def __post_init__(self) -> None:
@@ -392,6 +398,7 @@ class Power(Smooth):
 class Square(Power):
     """`y * y`."""
 
+    executed = Executed(2.0)
     choices = (True, False)
     least = 0.0
 
@@ -409,6 +416,8 @@ class Square(Power):
 class Reciprocal(Power):
     """`1 / y`; nothing is known of it on an interval that holds 0."""
 
+    executed = Executed(2.0)
+
     def __init__(self) -> None:
         super().__init__(-1.0)
 
@@ -420,9 +429,28 @@ class Reciprocal(Power):
         return np.asarray(-1 / y / y)
 
 
+class SoftmaxReciprocal(Reciprocal):
+    """`1 / y` where y is one plus the sum of `exp(x_j - x_i)`: what a runtime gets as `exp(x_i - m) / sum`.
+
+    Its exponents are off by a rounding of themselves, of which those that matter are at most 104, and there are `terms`
+    of them to add up."""
+
+    def __init__(self, terms: int) -> None:
+        super().__init__()
+        object.__setattr__(self, "executed", Executed(256.0 + 2 * terms, 0.0, 2.0))
+
+
+class SoftmaxLog(Log):
+    """`log(y)` of the same sum, for LogSoftmax: `x_i - m - log(sum)` in a runtime."""
+
+    def __init__(self, terms: int) -> None:
+        self.executed = Executed(16.0, 0.0, 256.0 + 2 * terms)
+
+
 class Sin(Smooth):
     """`sin(y)`; only -1 and 1 bound it on intervals longer than a period or far out."""
 
+    executed = Executed(16.0, 0.0, 16.0)
     least, most = -1.0, 1.0
     slack, slope_slack = 8.0, 8.0
     inexact, curvature = 8 * UNIT, 1.0
@@ -459,6 +487,7 @@ class Cos(Sin):
 class Softplus(Smooth):
     """`log(1 + exp(y))`."""
 
+    executed = Executed(16.0, 0.0, 16.0)
     choices = (True, False)
     least, monotone = 0.0, 1
 
@@ -476,6 +505,10 @@ class Elu(Smooth):
     alpha: float = 1.0
     monotone = 1
     points, convex = (0.0,), (True, False)
+
+    @property
+    def executed(self) -> Executed:  # type: ignore[override]
+        return Executed(16.0, 0.0, 16.0 * max(1.0, self.alpha))
 
     def __post_init__(self) -> None:
         if not self.alpha >= 0:
@@ -495,6 +528,7 @@ class Elu(Smooth):
 class Erf(Smooth):
     """`erf(y)`."""
 
+    executed = Executed(16.0, 0.0, 16.0)
     least, most, monotone = -1.0, 1.0, 1
     slope_slack = 8.0
     points, convex = (0.0,), (True, False)

@@ -58,11 +58,16 @@ class Outcome:
     problem: str = ""
 
 
+def source_files(folder: Path = Path(__file__).parents[1]) -> Iterator[Path]:
+    """All Python files of the package, those behind links as well, which `glob` passes by."""
+    for place, _, names in os.walk(folder, followlinks=True):
+        yield from (Path(place, name) for name in names if name.endswith(".py"))
+
+
 @cache
 def code_digest() -> str:
     """Of the source of this package, but for what only draws."""
-    folder = Path(__file__).parents[1]
-    files = sorted(path for path in folder.glob("**/*.py") if path.name not in DRAWING)
+    files = sorted(path for path in source_files() if path.name not in DRAWING)
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 

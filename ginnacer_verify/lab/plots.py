@@ -21,7 +21,7 @@ STRATEGIES = {
     "budget": Style("GINNACER, budget", "#2A9DD6", "^"),
     "budget-clip": Style("GINNACER, budget and clip", "#56B4E9", "D"),
     "singletons": Style("GINNACER, singletons", "#4C78A8", "s"),
-    "bound": Style("no valid partition is below", "#000000", "_"),
+    "bound": Style("lower bound for any valid partition", "#000000", "_"),
 }
 """Partition strategies: all of them in blues, because blue is GINNACER; markers tell them apart."""
 

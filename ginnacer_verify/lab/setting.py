@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ginnacer_verify.bench.own import own_instances
 from ginnacer_verify.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,10 +52,15 @@ class Setting:
             raise InputError(f"there is no network {unknown[0]!r}; choose of {', '.join(NETWORKS)}")
         public = benchmarks or Path(os.environ.get("GINNACER_BENCHMARKS", ROOT.parent / "shared" / "benchmarks"))
         seconds = timeout or (QUICK_TIMEOUT if quick else TIMEOUT)
-        full = cls(False, seed, chosen, timeout=seconds, benchmarks=str(public), own=str(own or ROOT / "vnnlib"))
+        full = cls(False, seed, chosen, timeout=seconds, benchmarks=str(public), own=str(own or own_instances()))
         if not quick:
             return full
         return replace(full, quick=True, samples=1000, distances=QUICK_DISTANCES, runs=5, inferences=100)
+
+    @property
+    def absent(self) -> list[str]:
+        """The chosen public networks whose folders are not there."""
+        return [name for name in self.networks if name not in OWN and not Path(self.benchmarks, name).is_dir()]
 
     def as_json(self) -> dict[str, Any]:
         """What the results depend on: where files lie does not count."""

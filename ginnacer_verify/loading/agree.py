@@ -27,7 +27,7 @@ BATCH_VALUES = 1_000_000
 """So many values of the widest node are held at once."""
 PIECES = 8
 """At least so many times the clock is looked at."""
-PARTIAL = {"Exp", "Log", "Sqrt", "Reciprocal", "Power", "Square", "Product"}
+PARTIAL = {"Exp", "Log", "Sqrt", "Reciprocal", "SoftmaxReciprocal", "SoftmaxLog", "Power", "Square", "Product"}
 """Functions that are not defined everywhere, or soon overflow float32."""
 JUMPS = {"Sign", "Floor"}
 """Functions that make much of a rounding error."""

@@ -77,6 +77,9 @@ Part: TypeAlias = tuple[int, LinearMap]
 class Composer(Builder):
     """A Builder that takes and gives tensors. Rounding is nowhere hidden: a factor that is itself rounded says so."""
 
+    unstated = False
+    """Whether a weight is computed when the network is executed, so that nobody says how far it is off."""
+
     def whole(self, node: int, shape: Shape) -> Tensor:
         return Tensor(node, None, shape)
 

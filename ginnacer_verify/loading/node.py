@@ -82,10 +82,10 @@ class Node:
         try:
             found: Function = getattr(import_module(f"ginnacer_verify.graph.{module}"), name)(*arguments)
         except (ImportError, AttributeError) as problem:
-            raise self.unsupported("it is not supported") from problem
+            raise self.unsupported() from problem
         return found
 
-    def unsupported(self, why: str) -> UnsupportedOperator:
+    def unsupported(self, why: str = "") -> UnsupportedOperator:
         return UnsupportedOperator(self.operator, self.name, why)
 
     def input(self, position: int) -> Value | None:

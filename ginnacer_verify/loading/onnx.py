@@ -1,7 +1,7 @@
 """An ONNX model as a Graph: its nodes are read once, in order, those that no output needs left out."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from ginnacer_verify.graph.graph import Tensor as Described
 from ginnacer_verify.loading.composer import Composer, Constant, Tensor, Value, size_of
 from ginnacer_verify.loading.node import Node
 from ginnacer_verify.loading.operators import CONSTANT, CONTROL, HANDLERS, OPERATORS, RANDOM
+from ginnacer_verify.loading.operators.shape import SHAPE
 
 if TYPE_CHECKING:
     import onnx
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 MALFORMED = (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError, MemoryError, AttributeError)
 """What numpy and Python raise when a node's attributes or shapes make no sense."""
 ELEMENT_TYPES = {1: "float32", 10: "float16", 11: "float64"}
+FOLDED = {"Mul", "Div", "Sqrt", "Reciprocal", "Neg", "Abs", "Cast", "Identity", "Constant", "ConstantOfShape"}
+"""Constants that these make out of others are off by a rounding each; more is refused where that counts."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,17 @@ def parse_model(content: bytes, folder: Path | None = None) -> "onnx.ModelProto"
     except onnx.checker.ValidationError as problem:
         raise NetworkError(f"its weights are in another file: {problem}") from problem
     except (DecodeError, ValueError) as problem:
-        raise NetworkError("this is no ONNX model") from problem
+        raise NetworkError(_no_model(content)) from problem
     if not model.graph.node:
-        raise NetworkError("this is no ONNX model, or one without any node")
+        raise NetworkError(_no_model(content))
     return model
+
+
+def _no_model(content: bytes) -> str:
+    """What the bytes are instead."""
+    if content.lstrip()[:1] in {b";", b"("}:
+        return "not an ONNX model but a text, such as VNN-LIB; are the arguments swapped?"
+    return "not an ONNX model, or one without any node"
 
 
 def operator_uses(model: "onnx.ModelProto") -> list[OperatorUse]:
@@ -69,7 +79,7 @@ def read_graph(model: "onnx.ModelProto", deadline: Deadline = FOREVER) -> Graph:
     values: dict[str, Value] = {**constants}
     for tensor in x:
         values[tensor.name] = make.whole(make.input(size_of(tensor.shape)), tensor.shape)
-    reading = _Reading(model, make, _computes_in_double(model))
+    reading = _Reading(model, make, 11 in _kinds(model))
     for position, node in enumerate(model.graph.node):
         deadline.check("the network was read")
         label = node.name or f"number {position + 1}"
@@ -159,7 +169,12 @@ class _Reading:
             results = iter(ReferenceEvaluator(single).run(None, feeds))
         except Exception as problem:  # the reference implementation raises whatever its Python code raises
             raise UnsupportedOperator(_operator(node), label, "its constant inputs cannot be evaluated") from problem
-        return tuple(np.asarray(next(results)) if name else np.zeros(0) for name in node.output)
+        found = tuple(np.asarray(next(results)) if name else np.zeros(0) for name in node.output)
+        moves = node.op_type in SHAPE or node.op_type in FOLDED
+        self.make.unstated |= not moves and any(
+            name and value.dtype.kind == "f" for name, value in zip(node.output, found, strict=True)
+        )
+        return found
 
 
 def _is_training(inputs: tuple[Value | None, ...]) -> bool:
@@ -201,12 +216,19 @@ def _constants(graph: "onnx.GraphProto") -> dict[str, Constant]:
         raise NetworkError(f"an initializer is not well-formed: {problem}") from problem
 
 
-def _computes_in_double(model: "onnx.ModelProto") -> bool:
+def _kinds(model: "onnx.ModelProto") -> set[int]:
+    """The element types of all inputs, weights, casts and constants."""
     kinds = [value.type.tensor_type.elem_type for value in model.graph.input]
     kinds += [tensor.data_type for tensor in model.graph.initializer]
     kinds += [a.i for node in model.graph.node if node.op_type == "Cast" for a in node.attribute if a.name == "to"]
     kinds += [a.t.data_type for node in model.graph.node if node.op_type == "Constant" for a in node.attribute]
-    return 11 in kinds
+    return set(kinds)
+
+
+def _precision(model: "onnx.ModelProto", make: Composer) -> str:
+    """The coarsest type that the model computes in; empty if it computes weights."""
+    coarsest = next((ELEMENT_TYPES[kind] for kind in (10, 1, 11) if kind in _kinds(model)), "float32")
+    return "" if make.unstated else coarsest
 
 
 def _inputs(graph: "onnx.GraphProto", constants: dict[str, Constant]) -> tuple[Described, ...]:
@@ -250,4 +272,4 @@ def _graph(
     pieces = [(value, np.arange(first, last)) for value, first, last in zip(found, ends, ends[1:], strict=False)]
     whole = found[0] if len(found) == 1 else make.joined(pieces, (int(ends[-1]),))
     assert isinstance(whole, Tensor)
-    return make.graph(make.ordered(whole), x, y, content)
+    return replace(make.graph(make.ordered(whole), x, y, content), precision=_precision(model, make))

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.query.query import Unknown
 
 LENGTH = struct.Struct("!Q")
@@ -73,7 +73,7 @@ class Child:
 
 
 def out_of_time(solver: str) -> Unknown:
-    return Unknown(f"{solver} ran out of time: raise --timeout", timeout=True)
+    return Unknown(f"{REACHED} in {solver}", timeout=True)
 
 
 def serve(answer: Callable[[Any, float], dict[str, Any]], memory: int | None = None) -> None:

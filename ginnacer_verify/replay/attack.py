@@ -26,6 +26,9 @@ HOPEFUL = 1e-4
 
 LEAK = 0.01
 """What inactive ReLUs let through, for half of the starts."""
+NOISE = 1e-6
+"""Points that differ by less than this share of what is hopeful lie on one plateau: which of them is unsafe in float32,
+only a replay can tell."""
 REPLAYS = 32
 """How often one attack asks the judge: on a plateau next to 0 every point looks promising."""
 
@@ -128,15 +131,17 @@ def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadl
     """Descend from each row of `x` and replay what looks unsafe, or at least nearer to it than what was refuted."""
     if judge.lacks_numbers(disjunct):
         return None
-    goal, nearest, replays = Goal.of(disjunct), np.inf, 0
+    goal, nearest, replays, points = Goal.of(disjunct), np.inf, 0, x
     scale = HOPEFUL * (1 + np.abs(goal.offset).max(initial=0.0))
     for points in descend(judge.graph, goal, box, x, deadline):
         for point, excess in zip(points, goal.excess(judge.graph.evaluate(points)), strict=True):
-            if replays < REPLAYS and excess <= scale and (excess <= 0 or excess < nearest):
+            if replays < REPLAYS and excess <= scale and (excess <= 0 or excess <= nearest + NOISE * scale):
                 if isinstance(found := judge(settle(point, disjunct.witnesses, judge.dtype)), Counterexample):
                     return found
                 nearest, replays = min(nearest, excess), replays + 1
-    return None
+    # float32 may be further off than that looks: the nearest point is replayed whatever it seems to be
+    last = judge(settle(points[0], disjunct.witnesses, judge.dtype))
+    return last if isinstance(last, Counterexample) else None
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -101,10 +101,14 @@ class Judge:
     """Replays witnesses of one property on one network; the session is made once and used for all of them."""
 
     def __init__(self, network: Network | Graph, prop: Property) -> None:
-        check_fit(network, prop)
+        if not network.originals:
+            check_fit(network, prop)
         self.prop, self.graph, self.dtype = prop, graph_of(network), network.dtype
         self._given = network
-        self._runtime = Runtime(self.graph.model or network_model(self.network))
+        self._runtimes = [
+            (list(original.inputs), Runtime(original.network.model or network_model(as_chain(original.network))))
+            for original in self.graph.originals
+        ] or [(list(range(network.inputs)), Runtime(self.graph.model or network_model(self.network)))]
         self._lacking: dict[tuple[Box, Box], bool] = {}
 
     @cached_property
@@ -138,7 +142,7 @@ class Judge:
             raise WitnessError(f"the witness has {point.size} inputs, the property has {self.prop.inputs}")
         if not np.isfinite(point).all():
             raise WitnessError("the witness has an input that is not a finite number")
-        y = self._runtime(point)
+        y = np.concatenate([runtime(point[inputs]) for inputs, runtime in self._runtimes])
         found = [self._against(number, point, y) for number in range(len(self.prop.disjuncts))]
         if not found:
             return Spurious(point, y, -1, np.zeros(0), "the property has no disjunct: nothing is unsafe")
@@ -149,18 +153,21 @@ class Judge:
         disjunct = self.prop.disjuncts[number]
         held = self._as_held(point, disjunct)
         slacks = read_only(
-            [float(slack) for slack in disjunct.outputs.slacks(y)] if np.isfinite(y).all() else [-np.inf]
+            [float(slack) for slack in disjunct.outputs.slacks(self.prop.exact(held, y))]
+            if np.isfinite(y).all()
+            else [-np.inf]
         )
         if reason := self._refutation(disjunct, held, y):
             return Spurious(held, y, number, slacks, reason)
-        shapes = self.graph.input_shape, self.graph.output_shape
+        shapes = self.graph.input_shape, (-1,) if self.graph.originals else self.graph.output_shape
         return Counterexample(held, y, number, slacks, *shapes, self.dtype)
 
     def _as_held(self, point: Array, disjunct: Disjunct) -> Array:
         """The witness as the network sees it, except where it is pinned to a number that is none of its type."""
         with np.errstate(over="ignore"):
-            held, pin = (x.astype(self.dtype).astype(np.float64) for x in (point, disjunct.box.lower))
-        pinned = (disjunct.box.lower == disjunct.box.upper) & (pin != disjunct.box.lower)
+            number = disjunct.witnesses.lower
+            held, pin = (x.astype(self.dtype).astype(np.float64) for x in (point, number))
+        pinned = (disjunct.box.lower == disjunct.box.upper) & (pin != number)
         return read_only(np.where(pinned, point, held))
 
     def _refutation(self, disjunct: Disjunct, x: Array, y: Array) -> str:
@@ -176,7 +183,7 @@ class Judge:
             return f"input {i} is {x[i]}, outside of [{box.lower[i]}, {box.upper[i]}]"
         if x not in disjunct.inputs:
             return "the input breaks a linear input constraint of the property"
-        if y not in disjunct.outputs:
+        if self.prop.exact(x, y) not in disjunct.outputs:
             return "the output is safe"
         return ""
 
@@ -185,9 +192,11 @@ def check_fit(network: Network | Graph, prop: Property) -> None:
     """Refuse a property about other inputs or outputs than the network has: their numbers, shapes and element type.
 
     A flat vector fits every shape, and so do dimensions of size one, which do not change the order of the values."""
+    if prop.networks or prop.monomials:
+        raise PropertyError("only `verify` and `replay` take properties with several networks or with products")
     if (network.inputs, network.outputs) != (prop.inputs, prop.outputs):
         raise PropertyError(
-            f"the property speaks about {prop.inputs} inputs and {prop.outputs} outputs, "
+            f"the property has {prop.inputs} inputs and {prop.outputs} outputs, "
             f"but the network has {network.inputs} and {network.outputs}"
         )
     for variable, shape, what, verb in (

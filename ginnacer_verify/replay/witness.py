@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,12 @@ _PAIR = re.compile(r"\(\s*([XY])_(\d+)\s+([^\s()]+)\s*\)")
 
 def witness_text(prop: Property, x: Array, y: Array) -> str:
     """The witness in the property's own VNN-LIB version, as the competition's scorer reads it."""
+    if prop.networks:
+        ends = np.cumsum([one.y.size for one in prop.networks])
+        return "".join(
+            _block(one.x, x[list(one.inputs)]) + _block(one.y, y[end - one.y.size : end])
+            for one, end in zip(prop.networks, ends, strict=True)
+        )
     if prop.version.startswith("2"):
         return _block(prop.x, x) + _block(prop.y, y)
     pairs = [f"(X_{i} {decimal(v)})" for i, v in enumerate(x)] + [f"(Y_{i} {decimal(v)})" for i, v in enumerate(y)]
@@ -58,15 +65,37 @@ def parse_witness(text: str, prop: Property, *, source: str = "<text>") -> Array
         words = _json_inputs(body, source)
     elif body.startswith("("):
         words = _pairs(body, source)
+    elif prop.networks:
+        return _shared(body, prop, source)
     else:
-        words = _lines(body, prop, source)
+        words = _block_of(body, prop.x.name, (prop.y.name,), source)
+    return _values(words, prop.inputs, source)
+
+
+def _values(words: list[str], wanted: int, source: str) -> Array:
     try:
         values = read_only([float(word) for word in words])
     except ValueError as problem:
         raise WitnessError(f"{source}: {problem}; every input must be a number") from problem
-    if len(values) != prop.inputs:
-        raise WitnessError(f"{source} gives {len(values)} inputs, the property has {prop.inputs}")
+    if len(values) != wanted:
+        raise WitnessError(f"{source} gives {len(values)} inputs, the property has {wanted}")
     return values
+
+
+def _shared(body: str, prop: Property, source: str) -> Array:
+    """The inputs of all networks; those that the property says are equal must be."""
+    names = [variable.name for one in prop.networks for variable in (one.x, one.y)]
+    found = np.full(prop.inputs, np.nan)
+    for one in prop.networks:
+        place = re.search(rf"^{re.escape(one.x.name)}\s", body, re.MULTILINE)
+        if place is None:
+            raise WitnessError(f"{source} is no witness of this property: it does not give {one.x.name}")
+        words = _block_of(body[place.start() :], one.x.name, names, source)
+        for i, value in zip(one.inputs, _values(words, one.x.size, source), strict=True):
+            if not (np.isnan(found[i]) or found[i] == value):
+                raise WitnessError(f"{source} gives {found[i]} and {value} for inputs that the property says are equal")
+            found[i] = value
+    return read_only(found)
 
 
 def _json_inputs(body: str, source: str) -> list[str]:
@@ -90,9 +119,10 @@ def _pairs(body: str, source: str) -> list[str]:
     return [value for _, value in inputs]
 
 
-def _lines(body: str, prop: Property, source: str) -> list[str]:
+def _block_of(body: str, name: str, others: Collection[str], source: str) -> list[str]:
+    """The values that follow the line of a variable, up to the line of another one."""
     header, *values = [line for line in body.splitlines() if line.strip()] or [""]
-    if header.split()[:1] != [prop.x.name]:
-        raise WitnessError(f"{source} is no witness of this property: its first line must begin with {prop.x.name!r}")
-    others = [number for number, line in enumerate(values) if line.split()[:1] == [prop.y.name]]
-    return [value.strip() for value in values[: others[0] if others else None]]
+    if header.split()[:1] != [name]:
+        raise WitnessError(f"{source} is no witness of this property: its first line must begin with {name!r}")
+    ends = [number for number, line in enumerate(values) if line.split()[0] in others]
+    return [value.strip() for value in values[: ends[0] if ends else None]]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.boxes.problem import Folding
 from ginnacer_verify.engines.boxes.search import BATCH, Memory, Search, Worst
 from ginnacer_verify.engines.progress import Observer, Progress
@@ -49,7 +49,7 @@ class NativeRun:
         with ThreadPoolExecutor(self.threads) as pool:
             while True:
                 if self.deadline.passed and (self.searches or self.started < len(self.disjuncts)):
-                    return "time ran out: raise --timeout"
+                    return REACHED
                 if len(self.searches) < FEW and (new := next(searches, None)):
                     self.searches.append(new)
                 elif not self.searches:

@@ -62,8 +62,8 @@ class Reduced:
         """`found` bounds the pre-activations of each of `layers`."""
         kept = tuple(np.flatnonzero(upper > 0) for _, upper in found)
         columns = (np.arange(box.inputs), *kept)
-        matrices = [dense(layer.weight)[np.ix_(kept[j], columns[j])] for j, layer in enumerate(layers)]
-        reduced = tuple(Layer(matrix, layers[j].bias[kept[j]]) for j, matrix in enumerate(matrices))
+        reduced = tuple(layer.part(kept[j], columns[j]) for j, layer in enumerate(layers))
+        matrices = [dense(layer.weight) for layer in reduced]
         ends = tuple((lower[chosen], upper[chosen]) for (lower, upper), chosen in zip(found, kept, strict=True))
         lines = tuple(relu_lines(*pair) for pair in ends)
         scale = tuple(magnitudes(reduced, box, ends))

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ginnacer_verify.abstraction.fold import fold_error, fold_rows
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.chain import interval_bounds
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.phases.tighten import STEPS, Place, Region, Tightened, tighten
 from ginnacer_verify.engines.phases.trees import Trees, Wanted
@@ -75,6 +75,7 @@ class PhaseRun:
         self.stack: list[Task] = []
         self.threads, self.regions, self.unstable, self.nodes = threads, 0, 0, 0
         self.remaining: list[Part] = []
+        self.unproved: set[int] = {number for part in self.parts for number in part.disjuncts}
 
     def run(self) -> Counterexample | str | None:
         """A counterexample, or why there is no verdict, or None: all is proved."""
@@ -91,8 +92,8 @@ class PhaseRun:
         return "; ".join(dict.fromkeys(reasons)) or None
 
     def progress(self) -> Progress:
-        open_disjuncts = {number for task in self.stack for number in task.open}
-        return Progress("phases", self.regions, len(self.stack), self.unstable, len(open_disjuncts), self.deadline.left)
+        still, left = len(self.unproved), self.deadline.left
+        return Progress("phases", self.regions, len(self.stack), self.unstable, still, left)
 
     def _part(self, part: Part) -> Counterexample | str | None:
         layers = fold_rows(self.judge.network, [self.judge.prop.disjuncts[number] for number in part.disjuncts])
@@ -103,10 +104,12 @@ class PhaseRun:
         self.stack = [Task(region, part.disjuncts, 0)]
         while self.stack:
             if self.deadline.passed:
-                return "time ran out: raise --timeout"
-            outcome = self._step(part, self.stack.pop())
+                return REACHED
+            task = self.stack.pop()
+            outcome = self._step(part, task)
             if outcome is not None:
                 return outcome
+            self.unproved -= set(task.open) - {number for other in self.stack for number in other.open}
             if self.observe:
                 self.observe(self.progress())
         return None
@@ -153,6 +156,7 @@ class PhaseRun:
         owner = np.repeat(part.disjuncts, [len(disjunct.outputs) for disjunct in disjuncts])
         rows = np.flatnonzero(np.isin(owner, open_))
         goal = np.searchsorted(open_, owner[rows])
+        error = error + last.off(last.absolute(np.maximum(*map(np.abs, region.entering(number)))))
         bias = np.nextafter(last.bias[rows] - error[rows], -np.inf)
         reduced, phase = region.reduced(number)
         wanted = Wanted(reduced.rows_of(last)[rows], bias, goal, len(open_))

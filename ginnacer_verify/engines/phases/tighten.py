@@ -92,8 +92,9 @@ def tighten(region: Region, rounds: int, pool: ThreadPoolExecutor, deadline: Dea
             continue
         reduced, phase = region.reduced(number)
         weight, bias = reduced.rows_of(layer)[neurons], layer.bias[neurons]
+        off = layer.off(layer.absolute(np.maximum(*map(np.abs, region.entering(number)))))[neurons]
         goal = np.tile(np.arange(len(neurons)), 2)  # a neuron is stable when either of its bounds is on its side of 0
-        wanted = Wanted(np.vstack([weight, -weight]), np.append(bias, -bias), goal, len(neurons))
+        wanted = Wanted(np.vstack([weight, -weight]), np.append(bias - off, -bias - off), goal, len(neurons))
         trees = Trees(reduced, wanted, phase, pool, deadline, steps=STEPS_FIRST)
         _count(votes, reduced, trees.leaves.neuron.tolist())
         _grow(trees, rounds, deadline)

@@ -11,7 +11,7 @@ import numpy as np
 from ginnacer_verify.abstraction.relational import Relational
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.parts import Bounded, Part, parts
 from ginnacer_verify.engines.progress import Round
 from ginnacer_verify.engines.refinement.refine import (
@@ -40,7 +40,7 @@ INWARDS = (1e-4, 1e-6)
 """How far inside of the unsafe set a counterexample is looked for, relatively, when all ReLUs are exact."""
 LARGEST = 8 * 10**9
 """Bytes: a query that takes more is not made."""
-OUT_OF_TIME = Undecided("time ran out: raise --timeout", timeout=True)
+OUT_OF_TIME = Undecided(REACHED, timeout=True)
 
 
 T = TypeVar("T")
@@ -122,6 +122,7 @@ class Loop(ABC, Generic[A]):
         self.judge, self.backend, self.settings, self.random = judge, backend, settings, random
         self.network, self.prop, self.deadline = judge.network, judge.prop, settings.deadline
         self.open = list(todo)
+        self.given_up: set[int] = set()
         self.rounds = self.boxes = self.unstable = self.kept = 0
 
     @abstractmethod
@@ -149,7 +150,14 @@ class Loop(ABC, Generic[A]):
             total=self.network.relus,
             unstable=self.unstable,
             kept=self.kept,
+            parts=len(self.prop.disjuncts),
+            proved=len(self.prop.disjuncts) - len(self.waiting | self.given_up),
         )
+
+    @property
+    def waiting(self) -> set[int]:
+        """The disjuncts of the parts that are still to be looked at."""
+        return {number for part in self.open for number in part.disjuncts}
 
     def verdict(self) -> Verdict:
         """Attack first; then part by part, the halves of a bisection next. Stops at the first violation."""
@@ -160,9 +168,13 @@ class Loop(ABC, Generic[A]):
             if self.deadline.passed:
                 verdicts.append(OUT_OF_TIME)
                 break
-            verdicts.append(self.part(self.open.pop()))
+            part = self.open.pop()
+            verdicts.append(self.part(part))
             if isinstance(verdicts[-1], Violated):
                 break
+            if isinstance(verdicts[-1], Undecided):
+                proved = {proof.disjunct for proof in verdicts[-1].proofs}
+                self.given_up |= set(part.disjuncts) - proved - self.waiting
         return combine(verdicts)
 
     def _falsify(self) -> Counterexample | None:
@@ -182,8 +194,6 @@ class Loop(ABC, Generic[A]):
                     return Holds((Proof(number, query.kept),))
                 case Unknown(reason, timeout):
                     return Undecided(reason, timeout) if timeout else self.without(abstracted, kept, reason)
-                case Sat() if query.violation(answer.z) > GARBAGE:
-                    return Undecided(f"{self.backend.name} gave a solution that is none: try another --backend")
                 case Sat():
                     if found := self._replay(number, abstracted, answer):
                         return Violated(found)
@@ -209,10 +219,19 @@ class Loop(ABC, Generic[A]):
     def _ask(self, number: int, query: Query) -> Answer:
         start = time.monotonic()
         answer = self.backend.solve(query, timeout=self.deadline.left)
+        if isinstance(answer, Sat) and query.violation(answer.z) > GARBAGE:
+            answer = self._second_opinion(query)
         self.rounds += 1
         self.kept = max(self.kept, query.binaries)
         if self.settings.observe:
             self.settings.observe(self._round(number, query, answer, time.monotonic() - start))
+        return answer
+
+    def _second_opinion(self, query: Query) -> Answer:
+        """HiGHS's answer where the backend's solution violates its own query, as Marabou's sometimes does."""
+        answer = get_backend("highs").solve(query, timeout=self.deadline.left)
+        if isinstance(answer, Sat) and query.violation(answer.z) > GARBAGE:
+            return Unknown(f"the solution of {self.backend.name} violates its own query; try another backend")
         return answer
 
     def _round(self, number: int, query: Query, answer: Answer, seconds: float) -> Round:

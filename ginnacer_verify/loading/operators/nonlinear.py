@@ -183,8 +183,8 @@ def _softmax(node: Node, tensor: Tensor) -> Tensor:
     differences = node.make.mapped(tensor, Sparse(matrix), (rows, size, size - 1))
     total = node.make.summed(node.make.applied(node.function("smooth", "Exp"), differences), (2,), bias=1.0)
     if node.operator == "Softmax":
-        return node.make.applied(node.function("smooth", "Reciprocal"), total)
-    return node.make.scaled(node.make.applied(node.function("smooth", "Log"), total), -1.0)
+        return node.make.applied(node.function("smooth", "SoftmaxReciprocal", size), total)
+    return node.make.scaled(node.make.applied(node.function("smooth", "SoftmaxLog", size), total), -1.0)
 
 
 def argmax(node: Node) -> Tensor:

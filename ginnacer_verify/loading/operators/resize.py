@@ -79,7 +79,8 @@ def _nearest(node: Node, tensor: Tensor, axis: int, at: Floats, scale: np.float3
 
 
 def _linear(node: Node, tensor: Tensor, axis: int, at: Floats) -> Tensor:
-    """Each value as the weighted mean of its two neighbours; the weights are rounded."""
+    """Each value as the weighted mean of its two neighbours; each runtime rounds the weights in its own way."""
+    node.make.unstated = True
     extent = tensor.shape[axis]
     place = np.clip(at, 0, extent - 1).astype(np.float64)
     left = np.floor(place).astype(np.intp)

@@ -20,7 +20,8 @@ def identity(node: Node) -> Tensor:
 def cast(node: Node) -> Tensor:
     if node.attributes.get("to") not in {1, 11}:
         raise node.unsupported("we read casts of computed values to float and double only")
-    return node.tensor()
+    rounds = node.double and node.attributes["to"] == 1
+    return node.make.scaled(node.tensor(), 1.0, roundings=1) if rounds else node.tensor()
 
 
 def flatten(node: Node) -> Tensor:
