@@ -7,16 +7,22 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from strategies import EXTREMES, SCALES, batch_around, exact, networks, points
+from test_emit_abstraction import in_rationals
 
 from benchmarks import benchmark
 from ginnacer_verify.abstraction.abstraction import abstract
 from ginnacer_verify.abstraction.margins import surface
 from ginnacer_verify.abstraction.tight.tight import TightAbstraction, tight_abstraction
 from ginnacer_verify.arrays import Array, dense
+from ginnacer_verify.emit.tight import tight_model
+from ginnacer_verify.emit.vnnlib import abstract_property
+from ginnacer_verify.engines.verdict import Holds
+from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.network import Network
-from ginnacer_verify.loading import load_chain
-from ginnacer_verify.properties.vnnlib import read_vnnlib
+from ginnacer_verify.loading import load_chain, parse_onnx
+from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
+from ginnacer_verify.properties.write import to_vnnlib
 
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -119,3 +125,32 @@ def test_acas_xu_margins_against_the_paper(distance: float, times: float) -> Non
     assert tight.relus_per_layer == paper.relus_per_layer
     batch = surface(centroid, distance, 500, np.random.default_rng(5))
     assert times * tight.margin(batch).max() <= paper.margin(batch).max()
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(abstractions(), st.integers(0, 2**32 - 1), st.sampled_from([np.float32, np.float64]))
+def test_the_emitted_model_is_sound(abstraction: TightAbstraction, seed: int, dtype: type) -> None:
+    """In rationals, without tolerance: every tier by itself."""
+    model, outputs = tight_model(abstraction, np.dtype(dtype)), abstraction.network.outputs
+    for x in batch_around(abstraction.centroid, seed, 6):
+        bounds, true = in_rationals(model, x), exact(abstraction.network, x)
+        assert len(bounds) % (2 * outputs) == 0
+        for first in range(0, len(bounds), 2 * outputs):
+            lower, upper = bounds[first : first + outputs], bounds[first + outputs : first + 2 * outputs]
+            assert all(low <= y <= high for low, y, high in zip(lower, true, upper, strict=True))
+
+
+def test_the_emitted_pair_reads_back_with_as_many_relus_and_proves() -> None:
+    """A property that holds within 0.05 of the centroid, decided on the abstraction alone."""
+    random = np.random.default_rng(3)
+    sizes = [(6, 3), (6, 6), (1, 6)]
+    network = Network.from_arrays(*((random.normal(size=size), random.normal(size=size[0])) for size in sizes))
+    abstraction = tight_abstraction(network, np.zeros(3), (4, 4))
+    margin = float(network(np.zeros(3))[0]) - 1.0
+    text = "".join(f"(declare-const X_{i} Real)(assert (and (>= X_{i} -0.05) (<= X_{i} 0.05)))" for i in range(3))
+    prop = parse_vnnlib(f"{text}(declare-const Y_0 Real)(assert (<= Y_0 {margin}))")
+    pair = parse_vnnlib(to_vnnlib(abstract_property(prop, abstraction)))
+    read = parse_onnx(tight_model(abstraction))
+    assert read.relus == abstraction.pre_layer + sum(abstraction.relus_per_layer)
+    assert pair.outputs == 2 * len(abstraction.tiers)
+    assert isinstance(verify(read, pair, timeout=60), Holds)

@@ -184,17 +184,22 @@ class Abstraction(Shown):
 
     def describe(self) -> str:
         """A table of the ReLUs, layer by layer."""
-        rows = [("layer", "ReLUs", "abstract", "share")]
-        counts = list(zip(self.network.relus_per_layer, self.relus_per_layer, strict=True))
-        named = [*((str(n), *pair) for n, pair in enumerate(counts, start=1))]
-        named.append(("all", self.network.relus, sum(self.relus_per_layer)))
-        rows += [(name, str(old), str(new), f"{new / old:.1%}" if old else "-") for name, old, new in named]
-        lines = ["".join(cell.rjust(10) for cell in row) for row in rows]
+        lines = relu_table(self.network, self.relus_per_layer)
         if self.entry.relus:
             lines.append(f"and {self.entry.relus} ReLUs of the pre-layer ({self.entry.mode})")
         if self.clip:
             lines.append(f"and {sum(self.clips_per_layer)} ReLUs of the clip")
         return "\n".join(lines)
+
+
+def relu_table(network: Network, relus_per_layer: Sequence[int]) -> list[str]:
+    """The ReLUs of a network and of its abstraction, layer by layer."""
+    rows = [("layer", "ReLUs", "abstract", "share")]
+    counts = list(zip(network.relus_per_layer, relus_per_layer, strict=True))
+    named = [*((str(n), *pair) for n, pair in enumerate(counts, start=1))]
+    named.append(("all", network.relus, sum(relus_per_layer)))
+    rows += [(name, str(old), str(new), f"{new / old:.1%}" if old else "-") for name, old, new in named]
+    return ["".join(cell.rjust(10) for cell in row) for row in rows]
 
 
 def abstract(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from ginnacer_verify.abstraction.icf import scaled
+from ginnacer_verify.abstraction.icf import Mask, scaled
 from ginnacer_verify.abstraction.tight.forms import Forms, Step, substitute
 from ginnacer_verify.abstraction.tight.kept import Choice, Integers, Kept, Unit
 from ginnacer_verify.arrays import Array, Weight, compact, read_only
@@ -28,7 +28,7 @@ class Rows:
 
 @dataclass
 class _Tier:
-    """A tier in the making: what was chosen so far, and samples of v as this tier sees them."""
+    """A tier in the making: what was chosen so far, and samples of v at which it is to be tight."""
 
     choose: Choice
     samples: Array
@@ -39,45 +39,48 @@ class _Tier:
 
 @np.errstate(all="ignore")
 def build(
-    network: Network, trace: Sequence[Array], relus: Sequence[int], tiers: Sequence[tuple[Choice, Array]]
+    network: Network,
+    trace: Sequence[Array],
+    relus: Sequence[int],
+    tiers: Sequence[tuple[Choice, Array]],
+    one_sided: bool = False,
 ) -> tuple[tuple[Rows, ...], tuple[Forms, ...]]:
     """At most `relus` kept in each layer, by the first tier as many as it wants. A tier comes with deviations of the
     input, one sample per row, at which it is to be tight. A form that overflows ends as an infinite bound."""
     making = [_Tier(choose, np.hstack([np.maximum(d, 0.0), np.maximum(-d, 0.0)])) for choose, d in tiers]
-    influence, layers = _influence(network), []
-    for number, most in enumerate(relus):
-        layers.append(_keep(network, trace[number], number, most, making, influence[number]))
-        for tier in making:
-            tier.samples = np.hstack([tier.samples, relu_values(layers[-1], tier.samples)])
+    layers = []
+    for number, (y, most, influence) in enumerate(zip(trace, relus, _influence(network), strict=True)):
+        active = y >= 0
+        chosen = _choose(network, number, np.where(active, -y, y), active, most, making, influence)
+        rows, places = _together([kept for _, kept in chosen], merge=not number)
+        for tier, (forms, kept), place in zip(making, chosen, places, strict=True):
+            upper = _beside(kept.upper, kept.upper_relus, place, len(rows.potential))
+            lower = _beside(kept.lower, kept.lower_relus, place, len(rows.potential))
+            lower = csr_array(upper.shape) if one_sided else lower
+            tier.steps.append(Step(network.layers[number], active, upper, lower, tier.size, tier.reach))
+            tier.size, tier.reach = forms.sizes()
+            values = np.maximum(rows.potential + tier.samples @ rows.weight.T, 0.0)
+            tier.samples = np.hstack([tier.samples, values])
+        layers.append(rows)
     last = network.layers[-1].weight
     return tuple(layers), tuple(substitute(last, tier.steps, network.inputs) for tier in making)
 
 
-def relu_values(rows: Rows, v: Array) -> Array:
-    """The kept ReLUs of a layer for one v per row, rounded to nearest."""
-    return np.asarray(np.maximum(rows.potential + v @ rows.weight.T, 0.0))
-
-
-def _keep(network: Network, y: Array, number: int, most: int, tiers: list[_Tier], influence: Array) -> Rows:
-    """One layer: every tier chooses in turn from what is left, then all see the ReLUs of all."""
-    layer, active = network.layers[number], y >= 0
+def _choose(
+    network: Network, number: int, potential: Array, active: Mask, most: int, tiers: list[_Tier], influence: Array
+) -> list[tuple[Forms, Kept]]:
+    """The tiers choose in turn, each from what is left; in layer 1 they see the same forms and share own ReLUs."""
+    layer = network.layers[number]
     signed = scaled(layer.weight, np.where(active, -1.0, 1.0), np.ones(layer.inputs))
-    chosen: list[tuple[_Tier, Forms, Kept]] = []
-    given, left = np.zeros(len(y), dtype=np.bool_), most
+    chosen: list[tuple[Forms, Kept]] = []
+    given, left = np.zeros(len(potential), dtype=np.bool_), most
     for tier in tiers:
-        forms = chosen[0][1] if chosen and not number else substitute(signed, tier.steps, network.inputs)
-        kept = tier.choose(Unit(np.where(active, -y, y), forms, tier.samples, influence, left, given))
+        forms = chosen[0][0] if chosen and not number else substitute(signed, tier.steps, network.inputs)
+        kept = tier.choose(Unit(potential, forms, tier.samples, influence, left, given))
         left -= len(kept.potential) - int(given[kept.own].sum())
-        if not number:
-            given[kept.own] = True
-        chosen.append((tier, forms, kept))
-    rows, places = _together([kept for _, _, kept in chosen], merge=not number)
-    for (tier, forms, kept), place in zip(chosen, places, strict=True):
-        upper = _beside(kept.upper, kept.upper_relus, place, len(rows.potential))
-        lower = _beside(kept.lower, kept.lower_relus, place, len(rows.potential))
-        tier.steps.append(Step(layer, active, upper, lower, tier.size, tier.reach))
-        tier.size, tier.reach = forms.sizes()
-    return rows
+        given[kept.own] = not number
+        chosen.append((forms, kept))
+    return chosen
 
 
 def _together(kept: Sequence[Kept], *, merge: bool) -> tuple[Rows, list[Integers]]:

@@ -48,7 +48,7 @@ class Step:
         if not len(self.reach):
             products = error * np.asarray(np.abs(kept) @ absolute(self.layer.weight)) + few
             return np.hstack([products, products])
-        return np.multiply.outer(error * (np.abs(kept) @ self._scale) + few * self.size.sum(), self.reach)
+        return np.asarray(np.multiply.outer(error * (np.abs(kept) @ self._scale) + few * self.size.sum(), self.reach))
 
     @cached_property
     def _scale(self) -> Array:

@@ -53,7 +53,7 @@ class Unit:
 
     @property
     def columns(self) -> int:
-        return self.forms.above.shape[1]
+        return int(self.forms.above.shape[1])
 
     def values(self, neurons: Integers) -> Array:
         """The excesses on the samples, at most."""

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ginnacer_verify.abstraction.abstraction import CHUNK, LEAST, abstract
+from ginnacer_verify.abstraction.abstraction import CHUNK, LEAST, abstract, relu_table
 from ginnacer_verify.abstraction.margins import surface
 from ginnacer_verify.abstraction.tight.build import Rows, build
 from ginnacer_verify.abstraction.tight.forms import Forms
@@ -113,6 +113,11 @@ class TightAbstraction(Shown):
         lower, upper = self(x)
         return upper - lower
 
+    def describe(self) -> str:
+        """A table of the ReLUs, layer by layer."""
+        lines = relu_table(self.network, self.relus_per_layer)
+        return "\n".join([*lines, f"and {self.pre_layer} ReLUs of the pre-layer (centred)"])
+
     def facts(self) -> dict[str, object]:
         old, new = ("-".join(map(str, one.relus_per_layer)) for one in (self.network, self))
         return {
@@ -128,11 +133,16 @@ def _rounding(values: Array) -> Array:
 
 
 def tight_abstraction(
-    network: Network | Graph, centroid: ArrayLike, relus_per_layer: Sequence[int] | None = None
+    network: Network | Graph,
+    centroid: ArrayLike,
+    relus_per_layer: Sequence[int] | None = None,
+    *,
+    one_sided: bool = False,
 ) -> TightAbstraction:
     """The tight form at a centroid; by default with as many ReLUs in each layer as the paper's first fit has.
 
-    Departs from the paper: see `kept` for what replaces its upper and lower bounds of a layer."""
+    `one_sided` leaves the lower bound of every excess at 0, as the paper does: then no ReLU is ever subtracted, so that
+    weights can be rounded outwards to any element type. Departs from the paper: see `kept`."""
     network = as_chain(network)
     paper = None if relus_per_layer is not None else abstract(network, centroid)
     relus = tuple(paper.relus_per_layer if paper is not None else relus_per_layer or ())
@@ -146,5 +156,5 @@ def tight_abstraction(
         (choose, surface(np.zeros(len(point)), distance, SAMPLES, random))
         for choose, distance in zip((near, far), DISTANCES, strict=True)
     ]
-    layers, forms = build(network, trace.y[:-1], relus, [(every, tiers[0][1])] if whole else tiers)
+    layers, forms = build(network, trace.y[:-1], relus, [(every, tiers[0][1])] if whole else tiers, one_sided)
     return TightAbstraction(network, point, trace, layers, forms)
