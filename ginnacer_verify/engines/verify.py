@@ -1,9 +1,10 @@
 """verify(network, prop, ...) -> Verdict: which engine decides a property, and the one way to call any of them.
 
 Rules, the first that fits: linear input constraints go to the abstraction-refinement loop; few varying inputs to the
-native engine that halves boxes; few ReLUs to the loop with all of them kept, which is one exact program; networks whose
-matrices fit into memory to the native engine that decides phases, with the loop as the finisher; the rest, every graph
-that is no chain, and everything where the native engines were not built, to branch and bound on the graph.
+native engine that halves boxes; few ReLUs to the loop with all of them kept, which is one exact program; one hidden
+layer to an engine of its own, with one exact program as the finisher; networks whose matrices fit into memory to the
+native engine that decides phases, with the loop as the finisher; the rest, every graph that is no chain, and
+everything where the native engines were not built, to branch and bound on the graph.
 The rule that fired is part of the verdict's statistics.
 """
 
@@ -43,10 +44,11 @@ if TYPE_CHECKING:
     from ginnacer_verify.engines.boxes.run import NativeRun
     from ginnacer_verify.engines.phases.run import PhaseRun
     from ginnacer_verify.engines.regions import RegionRun
+    from ginnacer_verify.engines.shallow.run import ShallowRun
 
 ARITHMETICS = ("real", "float32")
 """What a proof is about: real numbers, or the network as it is executed in its own precision."""
-ENGINES = ("auto", "native", "boxes", "phases", "regions", "cegar")
+ENGINES = ("auto", "native", "boxes", "phases", "shallow", "regions", "cegar")
 """`native` is boxes or phases, whichever fits; `auto` may choose any."""
 RESTARTS = 24
 """How often the falsifier starts per disjunct."""
@@ -68,11 +70,13 @@ MANY_MAPPED = 40_000_000
 
 @dataclass(frozen=True)
 class Choice:
-    """An engine, why it was chosen, and which ReLUs the loop starts with if it is the loop."""
+    """An engine, why it was chosen, and which ReLUs the loop starts with, with which solver, if it is the loop or if
+    the loop is its finisher."""
 
     engine: str
     rule: str
     initial: str = "relaxed"
+    backend: str = "highs"
 
 
 def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Choice:
@@ -93,16 +97,22 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         if engine not in {"auto", "cegar", "regions"}:
             raise InputError("the native engines do not know linear input constraints: use --engine regions or cegar")
         return Choice("cegar", "linear input constraints") if engine == "auto" else Choice(engine, "as asked for")
-    if engine == "boxes" and not network.arithmetic.is_real:
-        raise InputError("the engine boxes knows real arithmetic only: use --engine phases, regions or cegar")
+    if engine in {"boxes", "shallow"} and not network.arithmetic.is_real:
+        raise InputError(f"the engine {engine} knows real arithmetic only: use --engine phases, regions or cegar")
     if engine in {"boxes", "phases", "native"} and not native.available():
         raise NativeUnavailable(native.MISSING)
+    if engine == "shallow":
+        if len(network.layers) != 2:
+            raise InputError("the engine shallow is for one hidden layer: use --engine phases")
+        return Choice("shallow", "as asked for", "exact", "milp")
     if engine in {"boxes", "phases", "regions", "cegar"}:
         return Choice(engine, "as asked for")
     if varying <= FEW_INPUTS and network.arithmetic.is_real and network.relus <= MANY_RELUS and native.available():
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
+    if engine == "auto" and network.arithmetic.is_real and len(network.layers) == 2:
+        return Choice("shallow", f"one hidden layer, {varying} varying inputs", "exact", "milp")
     if not native.available():
         return Choice("regions", "the native engines are not installed")
     if engine == "native" or weights <= MANY_WEIGHTS:
@@ -196,7 +206,7 @@ def verify(
             as_chain(network),
             prop,
             timeout=deadline.left,
-            backend="highs" if backend is None else backend,
+            backend=choice.backend if backend is None else backend,
             abstraction=_method(abstraction),
             options=_options(options, abstraction, initial or choice.initial),
             refine=refine,
@@ -216,10 +226,10 @@ def verify(
                 "layers that were multiplied out are not what is executed: give the network as it was read"
             )
         verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell, record)
-        if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
+        if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine in {"phases", "shallow"}:
             finished = loop(remaining, restarts=0)
             numbers = replace(
-                finished.statistics, seconds=deadline.spent, engine=f"phases, {finished.statistics.engine}"
+                finished.statistics, seconds=deadline.spent, engine=f"{choice.engine}, {finished.statistics.engine}"
             )
             verdict = replace(finished, statistics=numbers)
     if tell and not seen:  # decided before the engine's first step
@@ -289,7 +299,7 @@ def _check_names(
 def _engine(engine: str, loop: dict[str, object]) -> str:
     """The engine, which is the loop where only options of the loop say so; phases have the loop as their finisher."""
     given = [name for name, value in loop.items() if value is not None]
-    if not given or engine not in ENGINES or engine in {"cegar", "phases"}:
+    if not given or engine not in ENGINES or engine in {"cegar", "phases", "shallow"}:
         return engine
     if engine == "auto":
         return "cegar"
@@ -337,7 +347,7 @@ def _native(
     raise TypeError(f"the native engine answered {outcome!r}")
 
 
-def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun] | type[RegionRun]":
+def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun] | type[ShallowRun] | type[RegionRun]":
     """Imported late: not needed for what an attack decides."""
     match engine:
         case "boxes":
@@ -348,6 +358,10 @@ def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun] | type[RegionRun]"
             from ginnacer_verify.engines.phases.run import PhaseRun
 
             return PhaseRun
+        case "shallow":
+            from ginnacer_verify.engines.shallow.run import ShallowRun
+
+            return ShallowRun
         case "regions":
             from ginnacer_verify.engines.regions import RegionRun
 
