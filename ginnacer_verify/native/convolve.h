@@ -27,6 +27,10 @@ MULTIPLY(6, 2)
 MULTIPLY(6, 1)
 MULTIPLY(4, 2)
 MULTIPLY(4, 1)
+MULTIPLY(3, 2)
+MULTIPLY(3, 1)
+MULTIPLY(2, 2)
+MULTIPLY(2, 1)
 MULTIPLY(1, 2)
 MULTIPLY(1, 1)
 #undef MULTIPLY
@@ -47,6 +51,8 @@ static void NAME(multiply)(const REAL *left, const REAL *const *runs, REAL *out,
                                                                          out + row * columns, columns, inner);
         ROWS(6)
         ROWS(4)
+        ROWS(3)
+        ROWS(2)
         ROWS(1)
 #undef ROWS
         start = at + (wide ? 2 * LANE : LANE);
