@@ -20,6 +20,7 @@ from ginnacer_verify.box import Ball
 from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.parts import parts
 from ginnacer_verify.engines.progress import Observer, Progress
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.graph.graph import Apply, Graph, Original
 from ginnacer_verify.graph.joint import joined
 from ginnacer_verify.properties.property import Polytope, Property, beside
@@ -69,6 +70,7 @@ class RegionRun:
         seed: int = 0,
         falsify: bool = True,
         observe: Observer | None = None,
+        record: Record | None = None,
     ) -> None:
         self.judge, self.deadline, self.falsify, self.observe = judge, deadline, falsify, observe
         self.graph, self.unsafe = constrained(judge.graph, judge.prop)
