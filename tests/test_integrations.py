@@ -57,8 +57,8 @@ def test_the_solver_entry_says_what_the_program_does() -> None:
     assert entry["solver"]["version"] == __version__
     commands = entry["commands"]
 
-    def run(name: str, **values: object) -> "subprocess.CompletedProcess[str]":
-        words = shlex.split(commands[name].format(**values))
+    def run(which: str, **values: object) -> "subprocess.CompletedProcess[str]":
+        words = shlex.split(commands[which].format(**values))
         assert words[0] == "ginnacer"
         return subprocess.run([sys.executable, "-m", "ginnacer_verify", *words[1:]], capture_output=True, text=True)
 
