@@ -228,6 +228,19 @@ def test_who_wins() -> None:
     assert sentence(verdict, prop) == f"Counterexample: output 1 is {y[1] - y[2]:.3g} above output 2 (part 2 of 9)."
 
 
+def test_a_limit_that_is_passed() -> None:
+    box = Box(np.zeros(64), np.zeros(64))
+    y = gv.load(NET)(np.zeros(64))
+    for sign, words in ((1.0, "beyond the limit"), (-1.0, "beyond the limit")):
+        rows = Polytope.of(sign * 2 * np.eye(10)[3:4], [sign * 2 * y[3] + 1.0])
+        prop = Property.of(Disjunct(box, Polytope.everything(64), rows))
+        said = sentence(gv.verify(gv.load(NET), prop), prop)
+        assert said.startswith(f"Counterexample: output 3 is {y[3]:.4g}, 0.5 {words} {y[3] + sign / 2:.4g}")
+    rows = Polytope.of([np.ones(10)], [1e6])
+    prop = Property.of(Disjunct(box, Polytope.everything(64), rows))
+    assert "the unsafe condition holds, by" in sentence(gv.verify(gv.load(NET), prop), prop)
+
+
 def test_two_conditions_at_once() -> None:
     box = Box(np.zeros(64), np.ones(64))
     rows = Polytope.of(np.eye(10)[:2], [1e6, 1e6])
