@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -19,7 +19,10 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.emit.abstraction import LARGEST, abstraction_model, onnx_bytes
-from ginnacer_verify.emit.vnnlib import abstract_property
+from ginnacer_verify.emit.marabou import contradiction, save_ipq
+from ginnacer_verify.emit.milp import to_mps
+from ginnacer_verify.emit.pair import abstract_rows, rows_property
+from ginnacer_verify.engines.refinement.paper import Paper
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
@@ -28,10 +31,23 @@ from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.properties.write import to_vnnlib
 from ginnacer_verify.replay.judge import check_fit
 
+KINDS = ("npz", "onnx", "vnnlib", "ipq", "mps")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_abstraction_arguments(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
+    add_emit_argument(parser)
+
+
+def add_emit_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--emit",
+        type=kinds,
+        metavar="KIND,...",
+        help=f"which files: some of {', '.join(KINDS)}; the last three need a property, ipq and mps are queries on its "
+        "box for Marabou and for MILP solvers (default: npz, onnx, and vnnlib if there is a property)",
+    )
 
 
 def add_abstraction_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,8 +85,8 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     abstraction = build(args, network, prop)
     seconds = time.perf_counter() - start
-    files = write(abstraction, prop, args.output)
-    if not any(file.suffix == ".onnx" for file in files):
+    files = write(abstraction, prop, args.output, args.emit)
+    if not args.emit and not any(file.suffix == ".onnx" for file in files):
         remark(args, "no abstract.onnx: the abstraction is too large for an ONNX file")
     document = {
         "relus_per_layer": {"original": network.relus_per_layer, "abstract": abstraction.relus_per_layer},
@@ -169,15 +185,53 @@ def parse_layers(text: str, hidden: int) -> list[int] | None:
         raise AbstractionError(f"{text!r} names no layers; write all, 2-, 1-3 or 1,4") from None
 
 
-def write(abstraction: Abstraction, prop: Property | None, folder: Path) -> list[Path]:
-    """The files, in a folder that is made if need be; no ONNX where it would be too large."""
+def kinds(text: str) -> tuple[str, ...]:
+    """The kinds of files that `--emit` names."""
+    chosen = tuple(dict.fromkeys(text.split(",")))
+    if unknown := [kind for kind in chosen if kind not in KINDS]:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)} is none of {', '.join(KINDS)}")
+    return chosen
+
+
+def write(
+    abstraction: Abstraction, prop: Property | None, folder: Path, chosen: Sequence[str] | None = None
+) -> list[Path]:
+    """The files, in a folder that is made if need be; unless asked for, no ONNX where it would be too large.
+
+    With a property the model's outputs are lower bounds of the property's rows; without one they are the bounds of the
+    network's outputs."""
+    usual = ["npz", *(["vnnlib"] if prop is not None else [])]
+    small = onnx_bytes(abstraction, abstraction.network.dtype) <= LARGEST
+    wanted = list(chosen or (*usual, *(["onnx"] if small else [])))
+    if prop is None and (lacking := [kind for kind in wanted if kind in {"vnnlib", "ipq", "mps"}]):
+        raise AbstractionError(f"{', '.join(lacking)} needs a property: give --property PROP")
     folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / "abstract.npz"]
-    save(abstraction, files[0])
-    if prop is not None:
-        files.append(folder / "abstract.vnnlib")
-        files[-1].write_text(to_vnnlib(abstract_property(prop, abstraction)), encoding="utf-8")
-    if onnx_bytes(abstraction, abstraction.network.dtype) <= LARGEST:
-        files.append(folder / "abstract.onnx")
-        files[-1].write_bytes(abstraction_model(abstraction))
-    return files
+    files = [folder / f"abstract.{kind}" for kind in wanted if kind in {"npz", "vnnlib", "onnx"}]
+    for file in files:
+        match file.suffix:
+            case ".npz":
+                save(abstraction, file, prop)
+            case ".vnnlib":
+                assert prop is not None
+                file.write_text(to_vnnlib(rows_property(prop)), encoding="utf-8")
+            case ".onnx":
+                rows = None if prop is None else abstract_rows(abstraction, prop)
+                file.write_bytes(abstraction_model(abstraction, rows=rows))
+    return [*files, *_write_queries(abstraction, prop, folder, {"ipq", "mps"} & set(wanted))]
+
+
+def _write_queries(abstraction: Abstraction, prop: Property | None, folder: Path, wanted: set[str]) -> Iterator[Path]:
+    """A query for each disjunct, numbered if there are several; but none that Marabou cannot be told and need not be
+    asked, because one of its rows is constant and not met."""
+    for number, disjunct in enumerate(prop.disjuncts if prop is not None and wanted else ()):
+        assert prop is not None
+        if disjunct.box.is_empty:
+            continue
+        query = Paper.of(abstraction, disjunct, disjunct.box).query
+        stem = folder / ("abstract" if len(prop.disjuncts) == 1 else f"abstract.{number}")
+        if "mps" in wanted:
+            stem.with_name(f"{stem.name}.mps").write_text(to_mps(query))
+            yield stem.with_name(f"{stem.name}.mps")
+        if "ipq" in wanted and not contradiction(query):
+            save_ipq(query, stem.with_name(f"{stem.name}.ipq"))
+            yield stem.with_name(f"{stem.name}.ipq")
