@@ -129,7 +129,18 @@ def test_values_show_themselves_in_one_line() -> None:
 
 def test_help_lists_the_functions() -> None:
     text = pydoc.plain(pydoc.render_doc(gv))
-    for name in ("abstract", "from_torch", "load", "parse_vnnlib", "read_vnnlib", "verify"):
+    for name in (
+        "abstract",
+        "along",
+        "certify",
+        "radius",
+        "robustness",
+        "from_torch",
+        "load",
+        "parse_vnnlib",
+        "read_vnnlib",
+        "verify",
+    ):
         assert f"    {name}(" in text
 
 

@@ -11,7 +11,8 @@ PACKAGE = ROOT / "ginnacer_verify"
 ORDER = (
     ("version", "errors", "shown", "deadline"),
     ("arrays",),
-    ("rounding", "box", "native"),
+    ("rounding", "native"),
+    ("box",),
     ("graph",),
     ("loading",),
     ("properties",),
@@ -23,7 +24,7 @@ ORDER = (
     ("adapters",),
     ("rivals",),
     ("engines",),
-    ("certificate",),
+    ("certificate", "robust"),
     ("lab", "bench"),
     ("commands",),
     ("cli",),

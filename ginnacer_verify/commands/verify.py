@@ -16,6 +16,7 @@ from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.commands.sentence import sentence, shortened
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.progress import observer
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.refinement.abstracted import Options
 from ginnacer_verify.engines.refinement.methods import method_names, refinement_names
 from ginnacer_verify.engines.refinement.relational import INITIAL
@@ -89,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
         networks = load_all(files, deadline)
     except OutOfTime as problem:
         return _late(args, problem, deadline)
+    record = Record(prop) if args.certificate else None
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
     given |= _start(args, networks)
     if args.backend and args.backend.endswith(".toml"):
@@ -105,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
                 restarts=0 if args.no_attack else RESTARTS,
                 observe=observe,
                 arithmetic=args.arithmetic,
+                record=record,
                 **given,
             )
     except OutOfTime as problem:
@@ -114,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         write_witness(args.witness, prop, verdict.counterexample)
         remark(args, f"counterexample: {args.witness}")
     if args.certificate:
-        _certify(args, list(files.values()), property_file, verdict, deadline)
+        _certify(args, list(files.values()), property_file, verdict, deadline, record)
     if args.trace:
         remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0
@@ -145,14 +148,19 @@ def _start(args: argparse.Namespace, networks: dict[str, Graph]) -> dict[str, An
 
 
 def _certify(
-    args: argparse.Namespace, networks: list[Path], property_file: Path, verdict: Verdict, deadline: Deadline
+    args: argparse.Namespace,
+    networks: list[Path],
+    property_file: Path,
+    verdict: Verdict,
+    deadline: Deadline,
+    record: Record | None,
 ) -> None:
     from ginnacer_verify.certificate.certify import certify
 
     if len(networks) > 1:
         remark(args, "no certificate: proofs about several networks cannot be written yet")
         return
-    written = certify(content(networks[0]), content(property_file), verdict, args.certificate, deadline)
+    written = certify(content(networks[0]), content(property_file), verdict, args.certificate, deadline, record)
     remark(args, f"certificate: {written.path}" if written.path else written.reason)
 
 
