@@ -269,7 +269,7 @@ def test_a_disjunct_starts_where_the_one_before_it_ended(abstraction: str) -> No
     assert len(rounds[1]) <= len(rounds[0])
     if abstraction == "relational":
         assert len(rounds[1]) < len(rounds[0])
-        first = [moment for moment in rounds[1] if moment.disjunct != rounds[1][0].disjunct][0]
+        first = next(moment for moment in rounds[1] if moment.disjunct != rounds[1][0].disjunct)
         assert sum(map(len, (here.exact for here in first.sharing))) > 0
 
 
