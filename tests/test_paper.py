@@ -258,19 +258,20 @@ def test_a_trace_shows_subsets_that_split(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("abstraction", ["relational", "paper"])
 def test_a_disjunct_starts_where_the_one_before_it_ended(abstraction: str) -> None:
-    network = load_chain("vnnlib/digits/digits_32x2.onnx")
-    prop = read_vnnlib("vnnlib/digits/image_188_0.1.vnnlib")
-    rounds = []
+    """The same disjunct twice: what was split for the first proves the second at once."""
+    network = load_chain("vnnlib/advisory/advisory_15x3.onnx")
+    prop = read_vnnlib("vnnlib/advisory/prop_03.vnnlib")
+    twice, rounds = replace(prop, disjuncts=prop.disjuncts * 2), []
     for learn in (False, True):
         seen: list[Any] = []
-        verdict = verify(network, prop, abstraction=abstraction, learn=learn, restarts=0, observe=seen.append)
+        verdict = verify(
+            network, twice, abstraction=abstraction, learn=learn, per_round=1, restarts=0, observe=seen.append
+        )
         assert verdict.word == "unsat"
-        rounds.append(seen)
-    assert len(rounds[1]) <= len(rounds[0])
-    if abstraction == "relational":
-        assert len(rounds[1]) < len(rounds[0])
-        first = next(moment for moment in rounds[1] if moment.disjunct != rounds[1][0].disjunct)
-        assert sum(map(len, (here.exact for here in first.sharing))) > 0
+        rounds.append([moment.disjunct for moment in seen])
+    first = rounds[0].count(rounds[0][0])
+    assert first > 1
+    assert (len(rounds[0]), len(rounds[1])) == (2 * first, first + 1)
 
 
 def test_a_saved_abstraction_is_a_start() -> None:
