@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -11,43 +11,32 @@ import numpy as np
 
 from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
 from ginnacer_verify.abstraction.inputs import Mode
-from ginnacer_verify.abstraction.npz import save
 from ginnacer_verify.abstraction.partitioning import strategies
 from ginnacer_verify.abstraction.partitioning.strategies import NAMED, Strategy
+from ginnacer_verify.abstraction.tight.tight import TightAbstraction, tight_abstraction
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.commands.bar import Bar
+from ginnacer_verify.commands.emitted import add_emit_argument, write, write_tight
 from ginnacer_verify.commands.output import remark, show, whole
-from ginnacer_verify.emit.abstraction import LARGEST, abstraction_model, onnx_bytes
-from ginnacer_verify.emit.marabou import contradiction, save_ipq
-from ginnacer_verify.emit.milp import to_mps
-from ginnacer_verify.emit.pair import abstract_rows, rows_property
-from ginnacer_verify.engines.refinement.paper import Paper
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.properties.write import to_vnnlib
 from ginnacer_verify.replay.judge import check_fit
-
-KINDS = ("npz", "onnx", "vnnlib", "ipq", "mps")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_abstraction_arguments(parser)
+    parser.add_argument(
+        "--form",
+        choices=("paper", "tight"),
+        default="paper",
+        help="tight: linear forms instead of intervals, with as many ReLUs per layer; default: paper",
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
     add_emit_argument(parser)
-
-
-def add_emit_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--emit",
-        type=kinds,
-        metavar="KIND,...",
-        help=f"which files: some of {', '.join(KINDS)}; the last three need a property, ipq and mps are queries on its "
-        "box for Marabou and for MILP solvers (default: npz, onnx, and vnnlib if there is a property)",
-    )
 
 
 def add_abstraction_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,22 +72,34 @@ def add_partition_arguments(parser: argparse.ArgumentParser | argparse._Argument
 def run(args: argparse.Namespace) -> int:
     network, prop = load_chain(args.network), read_property(args)
     start = time.perf_counter()
-    abstraction = build(args, network, prop)
+    paper = build(args, network, prop)
+    abstraction = as_tight(args, paper) if args.form == "tight" else paper
     seconds = time.perf_counter() - start
-    files = write(abstraction, prop, args.output, args.emit)
+    if isinstance(abstraction, Abstraction):
+        files = write(abstraction, prop, args.output, args.emit)
+    else:
+        files = write_tight(abstraction, prop, args.output, args.emit)
     if not args.emit and not any(file.suffix == ".onnx" for file in files):
         remark(args, "no abstract.onnx: the abstraction is too large for an ONNX file")
     document = {
+        "form": args.form,
         "relus_per_layer": {"original": network.relus_per_layer, "abstract": abstraction.relus_per_layer},
-        "pre_layer_relus": abstraction.entry.relus,
-        "clip_relus": sum(abstraction.clips_per_layer),
-        "inputs": abstraction.entry.mode,
+        "pre_layer_relus": paper.entry.relus if isinstance(abstraction, Abstraction) else abstraction.pre_layer,
+        "clip_relus": sum(paper.clips_per_layer),
+        "inputs": paper.entry.mode if isinstance(abstraction, Abstraction) else "centred",
         "strategy": args.strategy,
         "seconds": seconds,
         "files": [str(file) for file in files],
     }
     show(args, document, [abstraction.describe(), f"{seconds:.3g} s", *document["files"]])
     return 0
+
+
+def as_tight(args: argparse.Namespace, paper: Abstraction) -> TightAbstraction:
+    """The tight form with as many ReLUs per layer as the strategy gives the paper's."""
+    if args.clip or args.inputs or len(paper.partitions) < len(paper.layers):
+        raise AbstractionError("--form tight has no --clip, --inputs or --layers; --strategy gives the ReLUs per layer")
+    return tight_abstraction(paper.network, paper.centroid, paper.relus_per_layer)
 
 
 def read_property(args: argparse.Namespace) -> Property | None:
@@ -183,55 +184,3 @@ def parse_layers(text: str, hidden: int) -> list[int] | None:
         return chosen
     except ValueError:
         raise AbstractionError(f"{text!r} names no layers; write all, 2-, 1-3 or 1,4") from None
-
-
-def kinds(text: str) -> tuple[str, ...]:
-    """The kinds of files that `--emit` names."""
-    chosen = tuple(dict.fromkeys(text.split(",")))
-    if unknown := [kind for kind in chosen if kind not in KINDS]:
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)} is none of {', '.join(KINDS)}")
-    return chosen
-
-
-def write(
-    abstraction: Abstraction, prop: Property | None, folder: Path, chosen: Sequence[str] | None = None
-) -> list[Path]:
-    """The files, in a folder that is made if need be; unless asked for, no ONNX where it would be too large.
-
-    With a property the model's outputs are lower bounds of the property's rows; without one they are the bounds of the
-    network's outputs."""
-    usual = ["npz", *(["vnnlib"] if prop is not None else [])]
-    small = onnx_bytes(abstraction, abstraction.network.dtype) <= LARGEST
-    wanted = list(chosen or (*usual, *(["onnx"] if small else [])))
-    if prop is None and (lacking := [kind for kind in wanted if kind in {"vnnlib", "ipq", "mps"}]):
-        raise AbstractionError(f"{', '.join(lacking)} needs a property: give --property PROP")
-    folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / f"abstract.{kind}" for kind in wanted if kind in {"npz", "vnnlib", "onnx"}]
-    for file in files:
-        match file.suffix:
-            case ".npz":
-                save(abstraction, file, prop)
-            case ".vnnlib":
-                assert prop is not None
-                file.write_text(to_vnnlib(rows_property(prop)), encoding="utf-8")
-            case ".onnx":
-                rows = None if prop is None else abstract_rows(abstraction, prop)
-                file.write_bytes(abstraction_model(abstraction, rows=rows))
-    return [*files, *_write_queries(abstraction, prop, folder, {"ipq", "mps"} & set(wanted))]
-
-
-def _write_queries(abstraction: Abstraction, prop: Property | None, folder: Path, wanted: set[str]) -> Iterator[Path]:
-    """A query for each disjunct, numbered if there are several; but none that Marabou cannot be told and need not be
-    asked, because one of its rows is constant and not met."""
-    for number, disjunct in enumerate(prop.disjuncts if prop is not None and wanted else ()):
-        assert prop is not None
-        if disjunct.box.is_empty:
-            continue
-        query = Paper.of(abstraction, disjunct, disjunct.box).query
-        stem = folder / ("abstract" if len(prop.disjuncts) == 1 else f"abstract.{number}")
-        if "mps" in wanted:
-            stem.with_name(f"{stem.name}.mps").write_text(to_mps(query))
-            yield stem.with_name(f"{stem.name}.mps")
-        if "ipq" in wanted and not contradiction(query):
-            save_ipq(query, stem.with_name(f"{stem.name}.ipq"))
-            yield stem.with_name(f"{stem.name}.ipq")

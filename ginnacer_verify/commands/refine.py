@@ -13,7 +13,7 @@ import numpy as np
 from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.abstraction.npz import load_both
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.commands.abstract import add_emit_argument, write
+from ginnacer_verify.commands.emitted import add_emit_argument, write
 from ginnacer_verify.commands.files import read_property
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.engines.refinement.abstracted import Situation
