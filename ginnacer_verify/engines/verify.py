@@ -111,7 +111,7 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
-    if engine == "auto" and network.arithmetic.is_real and len(network.layers) == 2:
+    if engine == "auto" and network.arithmetic.is_real and len(network.layers) == 2 and weights <= MANY_WEIGHTS:
         return Choice("shallow", f"one hidden layer, {varying} varying inputs", "exact", "milp")
     if not native.available():
         return Choice("regions", "the native engines are not installed")
