@@ -20,6 +20,7 @@ import numpy as np
 from ginnacer_verify import native
 from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.order import without_last
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
 from ginnacer_verify.engines.record import Record
@@ -185,6 +186,8 @@ def verify(
         if any(disjunct.ball is not None for disjunct in prop.disjuncts):
             raise InputError("balls are decided in real arithmetic only")
         whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
+    elif isinstance(whole, Graph) and not whole.originals:
+        whole = without_last(whole, prop)
     try:
         given, network = whole, _form(whole, engine, deadline)
     except OutOfTime as problem:
