@@ -1,8 +1,9 @@
 """The argument. A proof is a tree for each box of the property, written parents first; its inner nodes cut regions in
 two (or one disjunct from the other), its leaves are regions, and for each leaf we calculate that it has nothing unsafe.
+A lemma is a bound of a neuron on a region, proved by a tree of its own, and used in what follows.
 
-Where to look: `_walk` decides which regions there are, and nothing else does: whatever the file says, the children of a
-region cover it. `_close` decides whether a region holds no unsafe input, by `bounds.bounds` and `bounds.least` alone.
+Where to look: `Walk._walk` decides which regions there are, and nothing else does: whatever the file says, the children
+of a region cover it. `Closer.close` decides whether a region holds nothing unsafe, by `bounds` and `least` alone.
 """
 
 import hashlib
@@ -11,90 +12,114 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from itertools import islice
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from ginnacer_check import proof
-from ginnacer_check.bounds import Known, bounds, least, rows_of
-from ginnacer_check.formula import Formula, Part, read_formula
-from ginnacer_check.maps import Array
-from ginnacer_check.network import Network, Unreadable, exactly, read_network
+from ginnacer_check.bounds import Decided, Known, bounds, least
+from ginnacer_check.formula import below, read_formula
+from ginnacer_check.maps import Array, Dense
+from ginnacer_check.network import Network, Node, Unreadable, exactly, read_network
 from ginnacer_check.proof import Refused, Stream
 
-BATCH = 128
-"""So many leaves are bounded together."""
-DEEPEST = 100_000
-
+BATCH, KINDS = 32, 16
+"""So many leaves are bounded together, and so many kinds of them wait for each other at most."""
+DEEPEST, MOST_CONTEXTS, KEPT = 100_000, 300, 64
+"""How deep a tree may be, how many contexts may lie inside of each other, and of how many what is known is kept."""
 Decisions = tuple[tuple[int, int, int], ...]
 """(number of the ReLU node among ReLU nodes, index, +1 for the value that enters it >= 0 or -1 for <= 0)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Context:
-    """What was found out about a region above the leaves: by itself ("B"), by lemmas ("L"), or slopes to use ("S")."""
+@dataclass(frozen=True)
+class Claim:
+    """What a lemma says of the value that enters a ReLU: `sign * value >= sign * at`."""
 
-    number: int
-    parent: "Context | None"
-    kind: bytes
-    lower: Array
-    upper: Array
-    decisions: Decisions
-    payload: Any = None
+    relu: int
+    index: int
+    sign: int
+    at: float
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Inputs of a box for which the decisions hold; `open` are the disjuncts that have to be closed in it."""
+    """Inputs of a box for which the decisions hold. `open` are the disjuncts that have to be closed in it, or `claim`
+    has to be shown; `context` is the region around it for which bounds were found last."""
 
     part: int
     lower: Array
     upper: Array
     open: tuple[int, ...]
     decisions: Decisions = ()
-    context: Context | None = None
+    context: "Context | None" = None
+    claim: Claim | None = None
     depth: int = 0
 
 
 @dataclass(frozen=True, eq=False)
+class Context:
+    """A region whose neurons are bounded: by back-substitution (no claims), or by intervals and claims."""
+
+    number: int
+    region: Region
+    claims: tuple[Claim, ...]
+    inside: int
+
+
+@dataclass(frozen=True, eq=False)
 class Leaf:
-    """A region that is claimed to be closed: how, with which multipliers, and the byte at which that is said."""
+    """A region that is said to be closed: with which multipliers, and the byte at which that is said."""
 
     region: Region
-    kind: bytes
-    place: int
+    place: int = 0
     tighten: bool = False
     shares: Array | None = None
     weights: Array = ()
-    slopes: dict[int, Array] | None = None
+    slopes: tuple[Array, ...] = ()
+
+    @property
+    def kind(self) -> Any:
+        """Leaves of one kind are bounded together."""
+        one = self.region
+        about = one.open if one.claim is None else one.claim.relu
+        return one.part, about, one.context is None, self.tighten, self.shares is None, not self.slopes
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was checked: leaves, lemmas and contexts, how deep, and the smallest lower bound of a leaf."""
+    """What was checked: leaves, lemmas, how deep, the smallest lower bound of a leaf, how many leaves exactly."""
 
     status: str
     leaves: int = 0
-    contexts: int = 0
+    lemmas: int = 0
     depth: int = 0
     margin: float = float("inf")
     exact: int = 0
-    records: int = 0
 
 
 class Problem:
     """The network and the property, read by ourselves."""
 
     def __init__(self, model: bytes, text: bytes) -> None:
-        self.network: Network = read_network(model)
-        self.formula: Formula = read_formula(text.decode())
-        ends = self.network.nodes[0].size, self.network.nodes[-1].size
-        if ends != (self.formula.inputs, self.formula.outputs):
-            raise Unreadable(f"the network has {ends[0]} inputs and {ends[1]} outputs, the property has others")
+        self.network, self.formula = read_network(model), read_formula(text.decode())
+        sizes = self.network.nodes[0].size, self.network.nodes[-1].size
+        if sizes != self.formula.sizes:
+            raise Unreadable(f"the network has {sizes[0]} inputs and {sizes[1]} outputs, the property has others")
         self.hashes = hashlib.sha256(model).hexdigest(), hashlib.sha256(text).hexdigest()
-        self.parts: list[Part] = self.formula.parts()
+        self.parts = self.formula.parts()
         self.sizes = [self.network.nodes[number].size for number in self.network.relus]
+        self.goal = cache(self._goal)
+
+    def _goal(self, number: int, exact: bool) -> Network:
+        """The network with the rows of a part as its last node: unsafe where those of some disjunct are at most 0."""
+        network, part = self.network.exact if exact else self.network, self.parts[number]
+        matrices = [exactly(one) if exact else one.astype(float) for one in (part.outputs, part.inputs)]
+        bias = exactly(-part.offset) if exact else np.array([below(-offset) for offset in part.offset])
+        used = [k for k, one in enumerate(matrices) if k == 0 or one.any()]
+        sources, maps = [(len(network.nodes) - 1, 0)[k] for k in used], [Dense(matrices[k]) for k in used]
+        return Network((*network.nodes, Node(tuple(sources), tuple(maps), bias)), network.unit)
 
 
 def check(
@@ -104,7 +129,7 @@ def check(
     *,
     exact: float = 0.0,
     jobs: int = 1,
-    seed: int | None = None,
+    seed: Any = None,
     progress: Any = None,
 ) -> Report:
     """Check a certificate for a network and a property, given as the bytes of their files; Refused if it is wrong.
@@ -114,51 +139,37 @@ def check(
     if (stream.header.network, stream.header.formula) != problem.hashes:
         raise Refused("the certificate belongs to another network or another property")
     if stream.header.status == "sat":
-        return _check_witness(problem, stream)
-    walk = Walk(problem, stream)
-    dice = random.Random(seed)
+        return _check_witness(problem, stream.header.witness)
+    walk, dice, report = Walk(problem, stream), random.Random(seed), Report("unsat")
     tasks = ((leaves, [dice.random() < exact for _ in leaves]) for leaves in _batches(walk.leaves()))
-    report = Report("unsat")
-    for margin, count, exactly_done in _results(problem, model, text, tasks, jobs):
+    for margin, count, again in _results(problem, model, text, tasks, jobs):
         report = replace(
-            report,
-            leaves=report.leaves + count,
-            margin=min(report.margin, margin),
-            exact=report.exact + exactly_done,
+            report, leaves=report.leaves + count, margin=min(report.margin, margin), exact=report.exact + again
         )
         if progress:
             progress(report)
-    return replace(report, contexts=walk.contexts, depth=walk.depth, records=stream.read)
+    return replace(report, lemmas=walk.lemmas, depth=walk.depth)
 
 
-def _check_witness(problem: Problem, stream: Stream) -> Report:
+def _check_witness(problem: Problem, witness: tuple[float, ...]) -> Report:
     """A witness is an input of the property whose output, in real arithmetic, is unsafe."""
-    x = np.array(stream.header.witness)
+    x = np.array(witness)
     if len(x) != problem.formula.inputs:
         raise Refused(f"the witness has {len(x)} values, the network {problem.formula.inputs} inputs")
     y = problem.network.exact.evaluate(exactly(x))
-    values = [Fraction(int(value.numerator), int(value.denominator)) for value in y]
-    if not problem.formula.satisfied(x, values):
+    if not problem.formula.satisfied(x, [Fraction(int(value.numerator), int(value.denominator)) for value in y]):
         raise Refused("the witness is not unsafe in real arithmetic (a run in float32 may say otherwise)")
     return Report("sat")
 
 
 def _batches(leaves: Iterator[Leaf]) -> Iterator[list[Leaf]]:
-    """Leaves that follow each other and are closed alike."""
-    batch: list[Leaf] = []
+    """Leaves of one kind, as soon as there are enough of them; a few kinds wait at the same time."""
+    waiting: dict[Any, list[Leaf]] = {}
     for leaf in leaves:
-        if batch and (len(batch) == BATCH or _alike(batch[0]) != _alike(leaf)):
-            yield batch
-            batch = []
-        batch.append(leaf)
-    if batch:
-        yield batch
-
-
-def _alike(leaf: Leaf) -> Any:
-    region = leaf.region
-    above = None if region.context is None else region.context.number
-    return region.part, region.open, above, leaf.tighten, leaf.shares is None
+        waiting.setdefault(leaf.kind, []).append(leaf)
+        if len(waiting[leaf.kind]) == BATCH or len(waiting) > KINDS:
+            yield waiting.pop(max(waiting, key=lambda kind: len(waiting[kind])))
+    yield from waiting.values()
 
 
 class Walk:
@@ -166,7 +177,7 @@ class Walk:
 
     def __init__(self, problem: Problem, stream: Stream) -> None:
         self.problem, self.stream = problem, stream
-        self.contexts = self.depth = 0
+        self.contexts = self.lemmas = self.depth = 0
 
     def leaves(self) -> Iterator[Leaf]:
         """All leaves of all trees: together they are all inputs of the property."""
@@ -201,60 +212,50 @@ class Walk:
                 left[i] = right[i] = at
                 return replace(below, upper=left), replace(below, lower=right)
             case proof.PHASE:
-                relu = stream.whole(len(self.problem.sizes))
-                index = stream.whole(self.problem.sizes[relu])
+                relu, index = self._relu()
                 return [replace(below, decisions=(*region.decisions, (relu, index, sign))) for sign in (1, -1)]
             case proof.EACH:
                 return [replace(below, open=(number,)) for number in region.open]
-            case proof.BOUNDS | proof.LEMMA | proof.SLOPES:
-                payload = None if letter == proof.BOUNDS else self._payload(letter)
-                self.contexts += 1
-                context = Context(
-                    self.contexts,
-                    region.context,
-                    letter,
-                    region.lower,
-                    region.upper,
-                    region.decisions,
-                    payload,
-                )
-                return [replace(below, context=context)]
+            case proof.BOUNDS:
+                return [replace(below, context=self._context(region, ()))]
+            case proof.LEMMA:  # each claim has to be shown, and then all of them are known
+                count = stream.whole(2 * sum(self.problem.sizes) + 1)
+                claims = tuple(Claim(*self._relu(), 1 - 2 * stream.whole(2), stream.float()) for _ in range(count))
+                self.lemmas += count
+                shown = [replace(below, claim=claim, open=(0,)) for claim in claims]
+                return [*shown, replace(below, context=self._context(region, claims))]
             case proof.TIGHT | proof.PLAIN:
-                return Leaf(region, letter, place, tighten=letter == proof.TIGHT)
+                return Leaf(region, place, letter == proof.TIGHT)
             case proof.MIXED:
                 return self._mixed(region, place)
         raise Refused(f"there is no record {letter!r}, at byte {place}")
 
-    def _slopes(self, relus: int) -> dict[int, Array]:
-        return {relu: self.stream.slopes(self.problem.sizes[relu]) for relu in range(relus)}
-
-    def _payload(self, letter: bytes) -> Any:
-        """Slopes for all ReLUs; or a lemma: a ReLU node, and rows of (index, side, slopes of the ReLUs before)."""
-        if letter == proof.SLOPES:
-            return self._slopes(len(self.problem.sizes))
+    def _relu(self) -> tuple[int, int]:
         relu = self.stream.whole(len(self.problem.sizes))
-        count = self.stream.whole(2 * self.problem.sizes[relu] + 1)
-        return relu, [
-            (self.stream.whole(self.problem.sizes[relu]), 1 - 2 * self.stream.whole(2), self._slopes(relu))
-            for _ in range(count)
-        ]
+        return relu, self.stream.whole(self.problem.sizes[relu])
+
+    def _context(self, region: Region, claims: tuple[Claim, ...]) -> Context:
+        self.contexts += 1
+        inside = 1 + (region.context.inside if region.context else 0)
+        if inside > MOST_CONTEXTS:
+            raise Refused(f"more than {MOST_CONTEXTS} bounds of neurons lie inside of each other")
+        return Context(self.contexts, region, claims, inside)
 
     def _mixed(self, region: Region, place: int) -> Leaf:
-        """A leaf with shares of its one disjunct's rows, multipliers of its decisions and perhaps slopes of its own."""
+        """A leaf with shares of its one disjunct's rows, multipliers of its decisions, and perhaps slopes."""
         if len(region.open) != 1:
             raise Refused(f"a leaf with multipliers has several open disjuncts, at byte {place}")
         flags = self.stream.whole(4)
-        rows = int((self.problem.parts[region.part].owner == region.open[0]).sum())
-        shares, weights = self.stream.floats(rows), self.stream.floats(len(region.decisions))
-        slopes = self._slopes(len(self.problem.sizes)) if flags & 2 else None
-        return Leaf(region, proof.MIXED, place, bool(flags & 1), shares, weights, slopes)
+        rows = 1 if region.claim else int((self.problem.parts[region.part].owner == region.open[0]).sum())
+        shares, weights = self.stream.multipliers(rows), self.stream.multipliers(len(region.decisions))
+        sizes = self.problem.sizes[: region.claim.relu if region.claim else None] if flags & 2 else []
+        return Leaf(region, place, bool(flags & 1), shares, weights, tuple(self.stream.slopes(size) for size in sizes))
 
 
 def _results(problem: Problem, model: bytes, text: bytes, tasks: Iterator[Any], jobs: int) -> Iterator[Any]:
     """(smallest margin, leaves, how many of them exactly) of each batch; in several processes if asked for."""
     if jobs <= 1:
-        closer = Closer(problem)
-        yield from (closer(task) for task in tasks)
+        yield from map(Closer(problem), tasks)
         return
     with ProcessPoolExecutor(jobs, initializer=_start, initargs=(model, text)) as pool:
         while some := list(islice(tasks, 8 * jobs)):  # a few at a time: memory does not grow with the proof
@@ -272,23 +273,12 @@ def _work(task: Any) -> Any:
     return _CLOSER[0](task)
 
 
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """What a context gives to the leaves below it: bounds, slopes, and the network without what is zero there."""
-
-    known: Known | None
-    slopes: dict[int, Array]
-    network: Network
-    slim: Network
-    slim_known: Known | None
-
-
 class Closer:
-    """Shows of batches of leaves that they hold no unsafe input."""
+    """Shows of batches of leaves that they hold nothing unsafe."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.learned: dict[tuple[int, bool], Learned] = {}
+        self.kept: dict[tuple[int, bool], Known] = {}
 
     def __call__(self, task: tuple[list[Leaf], list[bool]]) -> tuple[float, int, int]:
         leaves, chosen = task
@@ -303,80 +293,85 @@ class Closer:
                     f"the leaf at byte {some[worst].place} of the records is not closed: its lower bound "
                     f"{'in exact arithmetic' if exact else 'with rounding charged'} is {margins[worst]:.6g}"
                 )
-        return margin, len(leaves), len(again)
+        return margin if leaves[0].region.claim is None else np.inf, len(leaves), len(again)
 
-    def _network(self, exact: bool) -> Network:
-        return self.problem.network.exact if exact else self.problem.network
-
-    def _learn(self, context: Context | None, exact: bool) -> Learned:
-        """What is known in a context, from that above it."""
+    def known(self, context: Context | None, exact: bool = False) -> Known | None:
+        """What is known of all neurons in a context, from what is known in the one around it."""
         if context is None:
-            network = self._network(exact)
-            return Learned(None, {}, network, network, None)
-        key = context.number, exact
-        if key not in self.learned:
-            above = self._learn(context.parent, exact)
-            if len(self.learned) > 64:
-                self.learned.clear()
-            self.learned[key] = self._learned(context, above)
-        return self.learned[key]
-
-    def _learned(self, context: Context, above: Learned) -> Learned:
-        network = above.network
-        if context.kind == proof.SLOPES:
-            return replace(above, slopes={network.relus[k]: slopes for k, slopes in context.payload.items()})
-        box = context.lower[None], context.upper[None]
-        decided = decided_ends(network, [context.decisions])
-        if context.kind == proof.LEMMA and above.known is not None:
-            known = _lemma(network, context.payload, bounds(network, *box, above.known, decided, tighten=False))
-            known = bounds(network, *box, known, decided, tighten=False)
-        else:
-            known = bounds(network, *box, above.known, decided)
-        dead = {number: known.upper[network.nodes[number].sources[0]][0] <= 0 for number in network.relus}
-        slim, kept = network.without(dead)
-        return Learned(known, above.slopes, network, slim, known.kept(kept))
+            return None
+        key, region = (context.number, exact), context.region
+        if key not in self.kept:
+            network, around = self.problem.goal(region.part, exact), self.known(region.context, exact)
+            decided = ends_of(network, [region.decisions], context.claims)
+            box, tighten = (region.lower[None], region.upper[None]), not context.claims
+            while len(self.kept) >= KEPT:
+                del self.kept[next(iter(self.kept))]
+            self.kept[key] = bounds(network, *box, around, decided, tighten)
+        return self.kept[key]
 
     def close(
-        self, leaves: list[Leaf], exact: bool = False, met: dict[int, Array] | None = None
+        self, leaves: Sequence[Leaf], exact: bool = False, known: Known | None = None, met: Any = None
     ) -> tuple[Array, Array]:
-        """Which leaves, all of one kind, hold no unsafe input, and the lower bounds that say so."""
-        first, part = leaves[0], self.problem.parts[leaves[0].region.part]
-        context = self._learn(first.region.context, exact)
-        lower, upper = (np.array([getattr(leaf.region, end) for leaf in leaves]) for end in ("lower", "upper"))
-        simple = not any(leaf.region.decisions or leaf.slopes for leaf in leaves) and not context.slopes
-        network = context.slim if simple else context.network
-        within = context.slim_known if simple else context.known
-        decided = decided_ends(network, [leaf.region.decisions for leaf in leaves])
-        known = bounds(network, lower, upper, within, decided, tighten=first.tighten)
-        mine = np.isin(part.owner, first.region.open)
-        owner, strict = part.owner[mine], part.strict[mine]
-        mixed = first.shares is not None
-        shares = np.array([leaf.shares for leaf in leaves])[:, None] if mixed else np.eye(len(owner))[None]
-        weights = _weights(network, leaves) if mixed else {}
-        rows, offset, slack = rows_of(network, part.matrix[mine], part.offset[mine], shares, known)
-        slopes = _slopes(network, leaves, context.slopes)
-        found = least(network, len(network.nodes) - 1, rows, known, slopes, weights, offset, slack, met)
+        """Which leaves, all of one kind, hold nothing unsafe, and by how much their lower bounds say so."""
+        first, claim, known = leaves[0], leaves[0].region.claim, known or self.bounded(leaves, exact)
+        network, part = self.problem.goal(first.region.part, exact), self.problem.parts[first.region.part]
+        start = _source(network, claim.relu) if claim else len(network.nodes) - 1
+        if claim:
+            mine, strict, owner = np.array([0]), np.array([True]), np.array([0])
+            rows = np.zeros((len(leaves), 1, network.nodes[start].size))
+            for row, leaf in zip(rows, leaves, strict=True):
+                row[0, leaf.region.claim.index] = leaf.region.claim.sign  # type: ignore[union-attr]
+            level = np.array([[leaf.region.claim.sign * leaf.region.claim.at] for leaf in leaves])  # type: ignore[union-attr]
+        else:
+            mine, level = np.flatnonzero(np.isin(part.owner, first.region.open)), np.zeros(1)
+            owner, strict, rows = part.owner[mine], part.strict[mine], np.eye(len(part.owner))[None, mine]
+        if first.shares is not None and not claim:
+            shares = np.array([leaf.shares for leaf in leaves])
+            rows, strict = (shares @ rows[0])[:, None], ((shares > 0) & strict).any(axis=1)[:, None]
+            owner = np.array(first.region.open)
+        given = zip(*(leaf.slopes for leaf in leaves), strict=True)
+        slopes = {network.relus[k]: np.array(some) for k, some in enumerate(given)}
+        found = least(network, start, rows, known, slopes, _weights(network, leaves), met)
         if met is not None:
             met[-1] = found
-        fine = (found > 0) | ((found == 0) & ((shares > 0) & strict).any(axis=-1))
-        closed, margins = np.ones(len(leaves), dtype=bool), np.full(len(leaves), np.inf)
-        for number in first.region.open:  # one of the disjunct's rows, or their mixture, is positive everywhere
-            own = np.flatnonzero(owner == number) if not mixed else [0]
-            closed &= fine[:, own].any(axis=1)
-            margins = np.minimum(margins, np.max(found[:, own], axis=1, initial=-np.inf))
-        return closed | known.empty, np.where(known.empty, np.inf, margins)
+        fine, empty = (found > level) | ((found == level) & strict), known.empty
+        closed = np.logical_and.reduce([fine[:, owner == n].any(axis=1) for n in first.region.open])
+        best = [np.max((found - level)[:, owner == n], axis=1, initial=-np.inf) for n in first.region.open]
+        return closed | empty, np.where(empty, np.inf, np.min(best, axis=0, initial=np.inf))
+
+    def _around(self, leaves: Sequence[Leaf], exact: bool) -> Known | None:
+        """What is known in the context of each leaf; once if they share it."""
+        contexts = {leaf.region.context for leaf in leaves}
+        if len(contexts) == 1:
+            return self.known(contexts.pop(), exact)
+        each: dict[Any, Any] = {context: self.known(context, exact) for context in contexts}
+        return Known.joined([each[leaf.region.context] for leaf in leaves])
+
+    def bounded(self, leaves: Sequence[Leaf], exact: bool = False) -> Known:
+        """Bounds of the neurons on leaves: of their own, or those of their context with their decisions."""
+        network, around = self.problem.goal(leaves[0].region.part, exact), self._around(leaves, exact)
+        decided = ends_of(network, [leaf.region.decisions for leaf in leaves])
+        lower, upper = (np.array([getattr(leaf.region, end) for leaf in leaves]) for end in ("lower", "upper"))
+        if around is None or leaves[0].tighten:
+            return bounds(network, lower, upper, around, decided, leaves[0].tighten)
+        return around.narrowed({0: (lower, upper), **decided})
 
 
-def decided_ends(network: Network, decisions: Sequence[Decisions]) -> dict[int, tuple[Array, Array]]:
-    """The ends that decisions give to values that enter ReLUs."""
+def _source(network: Network, relu: int) -> int:
+    return network.nodes[network.relus[relu]].sources[0]
+
+
+def ends_of(network: Network, decisions: Sequence[Decisions], claims: Sequence[Claim] = ()) -> Decided:
+    """The ends that decisions and claims give to values that enter ReLUs."""
     found: dict[int, tuple[Array, Array]] = {}
-    for i, some in enumerate(decisions):
-        for relu, index, sign in some:
-            source = network.nodes[network.relus[relu]].sources[0]
-            if source not in found:
-                shape = len(decisions), network.nodes[source].size
-                found[source] = np.full(shape, -np.inf), np.full(shape, np.inf)
-            found[source][0 if sign > 0 else 1][i, index] = 0.0
+    given = [(i, *one, 0.0) for i, some in enumerate(decisions) for one in some]
+    for i, relu, index, sign, at in [*given, *((0, one.relu, one.index, one.sign, one.at) for one in claims)]:
+        source = _source(network, relu)
+        if source not in found:
+            shape = len(decisions), network.nodes[source].size
+            found[source] = np.full(shape, -np.inf), np.full(shape, np.inf)
+        ends = found[source][0 if sign > 0 else 1]
+        ends[i, index] = max(ends[i, index], at) if sign > 0 else min(ends[i, index], at)
     return found
 
 
@@ -384,35 +379,8 @@ def _weights(network: Network, leaves: Sequence[Leaf]) -> dict[int, Array]:
     """Signed multipliers of the decisions: `weight * value >= 0` in each region."""
     found: dict[int, Array] = {}
     for i, leaf in enumerate(leaves):
-        for (relu, index, sign), weight in zip(leaf.region.decisions, leaf.weights, strict=True):
-            source = network.nodes[network.relus[relu]].sources[0]
+        for (relu, index, sign), weight in zip(leaf.region.decisions, leaf.weights, strict=False):
+            source = _source(network, relu)
             found.setdefault(source, np.zeros((len(leaves), network.nodes[source].size)))
             found[source][i, index] += sign * weight
     return found
-
-
-def _slopes(network: Network, leaves: Sequence[Leaf], inherited: dict[int, Array]) -> dict[int, Array]:
-    """Slopes of lower lines by ReLU node, if any leaf has some: (batch, size)."""
-    if not any(leaf.slopes for leaf in leaves):
-        return {number: slopes[None] for number, slopes in inherited.items()}
-    found = {}
-    for k, number in enumerate(network.relus):
-        default = inherited.get(number, np.full(network.nodes[number].size, 0.5))
-        found[number] = np.array([leaf.slopes[k] if leaf.slopes else default for leaf in leaves])
-    return found
-
-
-def _lemma(network: Network, payload: Any, known: Known) -> Known:
-    """Bounds of some values that enter one ReLU node, by back-substitution with slopes of their own."""
-    relu, claims = payload
-    source = network.nodes[network.relus[relu]].sources[0]
-    for index, side, slopes in claims:
-        row = np.zeros((1, 1, network.nodes[source].size))
-        row[0, 0, index] = side
-        chosen = {network.relus[k]: values[None] for k, values in slopes.items()}
-        found = float(least(network, source, row, known, chosen)[0, 0])
-        if side > 0:
-            known.lower[source][0, index] = max(known.lower[source][0, index], found)
-        else:
-            known.upper[source][0, index] = min(known.upper[source][0, index], -found)
-    return known

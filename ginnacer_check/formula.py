@@ -1,12 +1,12 @@
 """The property: VNN-LIB 1.0, read into exact rationals. It describes the unsafe pairs of an input and an output.
 
-What comes out is a union of disjuncts. Each is a box of inputs and some rows `sum(a * Y) <= b`; rows that mix inputs,
-or inputs and outputs, are kept for witnesses and left out of proofs: without them more is unsafe, so a proof stays one.
+What comes out is a union of disjuncts: each a box of inputs, and rows `sum(a * X) + sum(b * Y) <= c` (or `<`).
 """
 
 import re
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -28,28 +28,26 @@ class Row:
     offset: Fraction
     strict: bool
 
+    @property
+    def is_end(self) -> bool:
+        """Whether it is one end of one input."""
+        return len(self.terms) == 1 and self.terms[0][0][0] == "X"
+
     def holds(self, values: dict[str, Fraction]) -> bool:
         total = sum((c * values[name] for name, c in self.terms), Fraction(0))
         return total < self.offset if self.strict else total <= self.offset
 
 
-@dataclass(eq=False)
 class Disjunct:
-    """One conjunction: its rows, sorted by what they speak of."""
+    """One conjunction: all of its rows, those that are no ends of inputs, and the ends by input."""
 
-    lower: dict[int, Fraction] = field(default_factory=dict)
-    upper: dict[int, Fraction] = field(default_factory=dict)
-    outputs: list[Row] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-
-    def add(self, row: Row) -> None:
-        self.rows.append(row)
-        names = [name for name, _ in row.terms]
-        if all(name[0] == "Y" for name in names):
-            self.outputs.append(row)
-        elif len(names) == 1:
-            (_, coefficient), i = row.terms[0], int(names[0][2:])
-            end = row.offset / coefficient
+    def __init__(self, rows: tuple[Row, ...]) -> None:
+        self.rows, self.others = rows, [row for row in rows if not row.is_end]
+        self.lower: dict[int, Fraction] = {}
+        self.upper: dict[int, Fraction] = {}
+        for row in (row for row in rows if row.is_end):
+            (name, coefficient), *_ = row.terms
+            i, end = int(name[2:]), row.offset / coefficient
             if coefficient > 0:
                 self.upper[i] = min(end, self.upper.get(i, end))
             else:
@@ -69,19 +67,25 @@ class Disjunct:
 
 def below(value: Any) -> float:
     """The largest float64 that is not above a rational."""
-    nearest = float(Fraction(int(value.numerator), int(value.denominator)))
-    return nearest if nearest <= value else float(np.nextafter(nearest, -np.inf))
+    exact = Fraction(int(value.numerator), int(value.denominator))
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return sys.float_info.max if exact > 0 else -np.inf
+    return nearest if nearest <= exact else float(np.nextafter(nearest, -np.inf))
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Disjuncts on one box, by number. Row j of `matrix` and `offset` belongs to disjunct `owner[j]`; in fractions."""
+    """Disjuncts on one box, by number. Row j is `inputs[j] @ x + outputs[j] @ y <= offset[j]`, in fractions (`<` where
+    `strict`), and belongs to disjunct `owner[j]`."""
 
     lower: Array
     upper: Array
     disjuncts: tuple[int, ...]
     owner: Array
-    matrix: Array
+    inputs: Array
+    outputs: Array
     offset: Array
     strict: Array
 
@@ -101,15 +105,22 @@ class Formula:
         return [self._part(numbers) for numbers in groups.values()]
 
     def _part(self, numbers: list[int]) -> Part:
-        lower, upper = self.disjuncts[numbers[0]].box(self.inputs)
-        rows = [(number, row) for number in numbers for row in self.disjuncts[number].outputs]
-        matrix, offset = np.full((len(rows), self.outputs), Fraction(0)), np.full(len(rows), Fraction(0))
+        rows = [(number, row) for number in numbers for row in self.disjuncts[number].others]
+        matrix = {letter: np.full((len(rows), n), Fraction(0)) for letter, n in zip("XY", self.sizes, strict=True)}
         for j, (_, row) in enumerate(rows):
-            offset[j] = row.offset
             for name, coefficient in row.terms:
-                matrix[j, int(name[2:])] = coefficient
-        owner, strict = np.array([number for number, _ in rows], int), np.array([row.strict for _, row in rows], bool)
-        return Part(lower, upper, tuple(numbers), owner, matrix, offset, strict)
+                matrix[name[0]][j, int(name[2:])] = coefficient
+        owner = np.array([number for number, _ in rows], int)
+        offset, strict = (
+            np.array([row.offset for _, row in rows], object),
+            np.array([row.strict for _, row in rows], bool),
+        )
+        ends = self.disjuncts[numbers[0]].box(self.inputs)
+        return Part(*ends, tuple(numbers), owner, matrix["X"], matrix["Y"], offset, strict)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return self.inputs, self.outputs
 
     def satisfied(self, x: Array, y: list[Fraction]) -> bool:
         """Whether a pair of an input and an output is unsafe, exactly.
@@ -150,13 +161,7 @@ def _formula(text: str) -> Formula:
     counts = {letter: sum(name[0] == letter for name in names) for letter in "XY"}
     if names != {f"{letter}_{i}" for letter in "XY" for i in range(counts[letter])}:
         raise Unreadable("the variables X_0, X_1, ..., Y_0, Y_1, ... are not declared one by one")
-    disjuncts = []
-    for clause in _clauses(asserted, names):
-        disjunct = Disjunct()
-        for row in clause:
-            disjunct.add(row)
-        disjuncts.append(disjunct)
-    return Formula(counts["X"], counts["Y"], tuple(disjuncts))
+    return Formula(counts["X"], counts["Y"], tuple(map(Disjunct, _clauses(asserted, names))))
 
 
 def _expressions(text: str) -> Iterator[Any]:

@@ -20,6 +20,7 @@ class Map(Protocol):
     inputs: int
     outputs: int
     terms: int
+    weight: Array
 
     def apply(self, x: Array) -> Array: ...
     def pull(self, rows: Array) -> Array: ...
@@ -37,108 +38,80 @@ class Dense:
         return x @ self.weight.T
 
     def pull(self, rows: Array) -> Array:
-        return rows @ self.weight
+        used = np.flatnonzero(rows.reshape(-1, self.outputs).any(axis=0))  # what is zero adds nothing
+        return rows[..., used] @ self.weight[used] if 4 * len(used) < 3 * self.outputs else rows @ self.weight
 
     def changed(self, change: Change) -> "Dense":
         return Dense(change(self.weight))
 
 
-class Scale:
-    """Each value times a number of its own."""
-
-    def __init__(self, factor: Array) -> None:
-        self.factor = factor
-        self.inputs = self.outputs = len(factor)
-        self.terms = 1
-
-    def apply(self, x: Array) -> Array:
-        return x * self.factor
-
-    pull = apply
-
-    def changed(self, change: Change) -> "Scale":
-        return Scale(change(self.factor))
-
-
 class Pick:
-    """Values by their index, -1 for a zero: shapes, slices, padding, copies."""
+    """Values by their index, -1 for a zero, each times a number: shapes, slices, padding, copies, factors."""
 
-    def __init__(self, index: Array, inputs: int) -> None:
+    def __init__(self, index: Array, inputs: int, weight: Array = None) -> None:
         self.index = np.asarray(index, dtype=np.intp).reshape(-1)
         self.inputs, self.outputs = inputs, len(self.index)
+        self.weight = np.ones(1) if weight is None else weight
         self.there = np.flatnonzero(self.index >= 0)
-        self.once = len(np.unique(self.index[self.there])) == len(self.there)
         self.terms = int(np.bincount(self.index[self.there], minlength=1).max())
-        self.identity = self.outputs == inputs and bool((self.index == np.arange(inputs)).all())
+        self.identity = weight is None and np.array_equal(self.index, np.arange(inputs))
 
     def apply(self, x: Array) -> Array:
-        if self.identity:
-            return x
         values = np.zeros((*x.shape[:-1], self.outputs), dtype=x.dtype)
         values[..., self.there] = x[..., self.index[self.there]]
-        return values
+        return values * self.weight
 
     def pull(self, rows: Array) -> Array:
-        if self.identity:
-            return rows
         values = np.zeros((*rows.shape[:-1], self.inputs), dtype=rows.dtype)
-        if self.once:
-            values[..., self.index[self.there]] = rows[..., self.there]
+        rows, at = (rows * self.weight)[..., self.there], self.index[self.there]
+        if self.terms <= 1:
+            values[..., at] = rows
         else:
-            at: Any = (..., self.index[self.there])
-            np.add.at(values, at, rows[..., self.there])
+            np.add.at(values, (..., at), rows)  # type: ignore[arg-type]
         return values
 
     def changed(self, change: Change) -> "Pick":
-        return self
+        return Pick(self.index, self.inputs, change(self.weight))
 
 
 class Convolution:
     """Weights (groups, outputs per group, inputs per group, *kernel); values are flat (channels, *extent)."""
 
-    def __init__(
-        self,
-        weight: Array,
-        extent: tuple[int, ...],
-        stride: tuple[int, ...],
-        dilation: tuple[int, ...],
-        pads: tuple[int, ...],
-    ) -> None:
-        self.weight, self.extent, self.stride, self.dilation, self.pads = weight, extent, stride, dilation, pads
+    def __init__(self, weight: Array, extent: Any, stride: Any, dilation: Any, pads: Any) -> None:
+        self.weight, self.shape = weight, (tuple(extent), tuple(stride), tuple(dilation), tuple(pads))
         self.groups, self.out, self.into, *self.kernel = weight.shape
-        axes = range(len(extent))
         before, after = pads[: len(extent)], pads[len(extent) :]
-        self.padded = tuple(extent[a] + before[a] + after[a] for a in axes)
-        self.count = tuple((self.padded[a] - dilation[a] * (self.kernel[a] - 1) - 1) // stride[a] + 1 for a in axes)
-        if min(self.count) < 1 or min(pads) < 0 or min(*stride, *dilation) < 1:
+        padded = np.array(extent) + before + after
+        count = (padded - np.array(dilation) * (np.array(self.kernel) - 1) - 1) // stride + 1
+        if min(count) < 1 or min(pads) < 0 or min(*stride, *dilation) < 1:
             raise ValueError(f"a convolution with a kernel of {self.kernel} does not fit an input of {extent}")
-        self.inside: Any = (..., *(slice(before[a], before[a] + extent[a]) for a in axes))
+        self.extent, self.padded, self.count = tuple(extent), tuple(map(int, padded)), tuple(map(int, count))
+        self.inside: Any = (..., *(slice(b, b + n) for b, n in zip(before, extent, strict=True)))
         self.inputs, self.outputs = self.groups * self.into * prod(extent), self.groups * self.out * prod(self.count)
         self.terms = max(self.into, self.out) * prod(self.kernel)
-
-    def _cells(self) -> Any:
+        steps = [[(c, slice(c * d, c * d + (n - 1) * s + 1, s)) for c in range(k)]
+                 for k, d, n, s in zip(self.kernel, dilation, self.count, stride, strict=True)]  # fmt: skip
+        self.cells = [tuple(zip(*cell, strict=True)) for cell in product(*steps)]
         """Each cell of the kernel, with the part of the padded input that all windows see through it."""
-        for cell in product(*map(range, self.kernel)):
-            steps = zip(cell, self.dilation, self.count, self.stride, strict=True)
-            yield cell, (..., *(slice(c * d, c * d + (n - 1) * s + 1, s) for c, d, n, s in steps))
 
     def apply(self, x: Array) -> Array:
         front = x.shape[:-1]
         padded = np.zeros((*front, self.groups, self.into, *self.padded), dtype=x.dtype)
         padded[self.inside] = x.reshape(*front, self.groups, self.into, *self.extent)
         total = np.zeros((*front, self.groups, self.out, prod(self.count)), dtype=x.dtype)
-        for cell, seen in self._cells():
-            total = total + self.weight[(..., *cell)] @ padded[seen].reshape(*front, self.groups, self.into, -1)
+        for cell, seen in self.cells:
+            window = padded[(..., *seen)].reshape(*front, self.groups, self.into, -1)
+            total = total + self.weight[(..., *cell)] @ window
         return total.reshape(*front, self.outputs)
 
     def pull(self, rows: Array) -> Array:
         front = rows.shape[:-1]
         rows = rows.reshape(*front, self.groups, self.out, prod(self.count))
         padded = np.zeros((*front, self.groups, self.into, *self.padded), dtype=rows.dtype)
-        for cell, seen in self._cells():
+        for cell, seen in self.cells:
             part = self.weight[(..., *cell)].swapaxes(-1, -2) @ rows
-            padded[seen] += part.reshape(*front, self.groups, self.into, *self.count)
+            padded[(..., *seen)] += part.reshape(*front, self.groups, self.into, *self.count)
         return padded[self.inside].reshape(*front, self.inputs)
 
     def changed(self, change: Change) -> "Convolution":
-        return Convolution(change(self.weight), self.extent, self.stride, self.dilation, self.pads)
+        return Convolution(change(self.weight), *self.shape)

@@ -15,7 +15,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from ginnacer_check.maps import Array, Convolution, Dense, Map, Pick, Scale
+from ginnacer_check.maps import Array, Convolution, Dense, Map, Pick
 
 try:
     from flint import fmpq as _number  # much faster fractions, if python-flint is installed
@@ -27,17 +27,14 @@ class Unreadable(Exception):
     """A file that this program does not understand; the sentence says what."""
 
 
-def fraction(value: Any) -> Any:
+def _fraction(value: Any) -> Any:
     numerator, denominator = (value if isinstance(value, Fraction) else float(value)).as_integer_ratio()
     return _number(numerator, denominator)
 
 
-_fractions = np.frompyfunc(fraction, 1, 1)
-
-
 def exactly(values: Array) -> Array:
     """The same numbers as fractions."""
-    return np.asarray(_fractions(values), dtype=object)
+    return np.asarray(np.frompyfunc(_fraction, 1, 1)(values), dtype=object)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +54,7 @@ class Node:
     def absolute(self) -> tuple[Map, ...]:
         return tuple(one.changed(abs) for one in self.maps)
 
-    @property
+    @cached_property
     def terms(self) -> int:
         return max(one.terms for one in self.maps) + len(self.maps) + 1
 
@@ -74,26 +71,19 @@ class Network:
         return tuple(number for number, node in enumerate(self.nodes) if node.relu)
 
     @cached_property
-    def entering(self) -> dict[int, int]:
-        """The nodes whose values enter a ReLU, each with the number of (the first of) its ReLUs."""
-        return {self.nodes[number].sources[0]: number for number in reversed(self.relus)}
-
-    @cached_property
-    def behind(self) -> frozenset[int]:
-        """The nodes that some ReLU comes before: on the others plain intervals of a sum are as good as anything."""
-        found: set[int] = set()
+    def entering(self) -> frozenset[int]:
+        """The nodes whose values enter a ReLU and come from one: on others a sum's interval is as good as anything."""
+        behind: set[int] = set()
         for number, node in enumerate(self.nodes):
-            if node.relu or found.intersection(node.sources):
-                found.add(number)
-        return frozenset(found)
+            if node.relu or behind.intersection(node.sources):
+                behind.add(number)
+        return frozenset(self.nodes[number].sources[0] for number in self.relus) & behind
 
     @cached_property
     def exact(self) -> "Network":
         """The same with fractions as numbers."""
-        return Network(
-            tuple(replace(n, maps=tuple(m.changed(exactly) for m in n.maps), bias=exactly(n.bias)) for n in self.nodes),
-            0,
-        )
+        nodes = (replace(n, maps=tuple(m.changed(exactly) for m in n.maps), bias=exactly(n.bias)) for n in self.nodes)
+        return Network(tuple(nodes), 0)
 
     def evaluate(self, x: Array) -> Array:
         """The output for one input, in the arithmetic of the network."""
@@ -108,34 +98,6 @@ class Network:
                 values.append(x)
         return values[-1]
 
-    def without(self, dead: dict[int, Array]) -> tuple["Network", list[Array]]:
-        """The network without ReLUs that give zero wherever we look: `dead` marks them by the ReLU's node.
-
-        Also which values each node has kept. Only what lies between two matrices is left out."""
-        users: dict[int, list[Node]] = {}
-        for node in self.nodes:
-            for source in node.sources:
-                users.setdefault(source, []).append(node)
-        kept = [np.arange(node.size) for node in self.nodes]
-        for number, mask in dead.items():
-            source = self.nodes[number].sources[0]
-            around = [self.nodes[source], *users.get(number, [])]
-            plain = all(node.maps and all(isinstance(m, Dense) for m in node.maps) for node in around)
-            if len(users[source]) == 1 and number in users and plain:
-                kept[number] = kept[source] = np.flatnonzero(~mask)
-        nodes = []
-        for number, node in enumerate(self.nodes):
-            maps: list[Map] = []
-            for one, source in zip(node.maps, node.sources, strict=False):
-                whole = len(kept[source]) == one.inputs and len(kept[number]) == one.outputs
-                maps.append(one if whole or not isinstance(one, Dense) else _part(one, kept[number], kept[source]))
-            nodes.append(Node(node.sources, tuple(maps), node.bias[kept[number]], node.relu))
-        return Network(tuple(nodes), self.unit), kept
-
-
-def _part(one: Dense, rows: Array, columns: Array) -> Dense:
-    return Dense(np.ascontiguousarray(one.weight[np.ix_(rows, columns)]))
-
 
 @dataclass(frozen=True)
 class Value:
@@ -143,6 +105,14 @@ class Value:
 
     node: int
     shape: tuple[int, ...]
+
+
+MOVING = {
+    "Concat", "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Slice",
+    "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+}  # fmt: skip
+"""Operators that put numbers elsewhere and do not calculate with them."""
+NEVER_CONSTANT = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
 
 
 class Reader:
@@ -156,14 +126,13 @@ class Reader:
         if len(inputs) != 1 or len(model.graph.output) != 1:
             raise Unreadable("the network has several inputs or outputs: only networks with one of each are checked")
         shape = tuple(d.dim_value if d.HasField("dim_value") else 1 for d in inputs[0].type.tensor_type.shape.dim)
-        self.nodes.append(Node((), (), np.zeros(prod(shape))))
-        self.values[inputs[0].name] = Value(0, shape)
+        self.values[inputs[0].name] = self.add(Node((), (), np.zeros(prod(shape))), shape)
         for proto in model.graph.node:
             self._read(proto)
         output = self.values[model.graph.output[0].name]
         if not isinstance(output, Value):
             raise Unreadable("the output of the network does not depend on its input")
-        self.output = self.affine(output, Pick(np.arange(prod(output.shape)), prod(output.shape)), output.shape).node
+        self.output = output.node
 
     def network(self) -> Network:
         """The nodes that the output needs."""
@@ -174,200 +143,157 @@ class Reader:
         place = {old: new for new, old in enumerate(sorted(needed))}
         chosen = (self.nodes[old] for old in sorted(needed))
         nodes = tuple(replace(node, sources=tuple(place[source] for source in node.sources)) for node in chosen)
-        numbers: list[Array] = [node.bias for node in nodes]
-        for one in (one for node in nodes for one in node.maps):
-            numbers += [one.weight] if isinstance(one, Dense | Convolution) else []
-            numbers += [one.factor] if isinstance(one, Scale) else []
+        numbers = [node.bias for node in nodes] + [one.weight for node in nodes for one in node.maps]
         if not all(np.isfinite(some).all() for some in numbers):
             raise Unreadable("a weight of the network is not a finite number")
         return Network(nodes)
 
     def _read(self, proto: onnx.NodeProto) -> None:
-        given = [self.values[name] if name else None for name in proto.input]
+        kind, given = proto.op_type, [self.values[name] if name else None for name in proto.input]
         if proto.domain not in {"", "ai.onnx"}:
-            raise Unreadable(f"the operator {proto.domain}.{proto.op_type} is not one that this program reads")
-        if not any(isinstance(one, Value) for one in given) and proto.op_type not in NEVER_CONSTANT:
-            named = {name: one for name, one in zip(proto.input, given, strict=True) if name}
-            results = ReferenceEvaluator(proto).run(None, named)
-            self.values.update(zip(proto.output, results, strict=True))
-            return
-        method = getattr(self, f"read_{proto.op_type.lower()}", None)
-        if method is None:
-            raise Unreadable(f"the operator {proto.op_type} is not one that this program reads")
-        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in proto.attribute}
-        if len([name for name in proto.output if name]) > 1:
-            raise Unreadable(f"the operator {proto.op_type} has several outputs here, which this program does not read")
-        self.values[proto.output[0]] = method(attributes, *given)
+            raise Unreadable(f"the operator {proto.domain}.{kind} is not one that this program reads")
+        computed = any(isinstance(one, Value) for one in given)
+        if kind == "Shape" or (not computed and kind not in NEVER_CONSTANT):
+            results = self._run(proto, [np.zeros(v.shape) if isinstance(v, Value) else v for v in given])
+        elif kind in MOVING and computed:
+            results = self._move(proto, given)
+        elif method := getattr(self, f"read_{kind.lower()}", None):
+            attributes = {a.name: onnx.helper.get_attribute_value(a) for a in proto.attribute}
+            results = [method(attributes, *given)]
+        else:
+            raise Unreadable(f"the operator {kind} is not one that this program reads")
+        if any(proto.output[len(results) :]):
+            raise Unreadable(f"the operator {kind} has several outputs here, which this program does not read")
+        self.values.update(zip(proto.output, results, strict=False))
 
-    # What operators are made of
+    def _run(self, proto: onnx.NodeProto, given: list[Any]) -> list[Any]:
+        """What the operator gives for these numbers, as the ONNX project's own reference calculates it."""
+        named = {name: one for name, one in zip(proto.input, given, strict=True) if name}
+        return list(ReferenceEvaluator(proto, opsets={"": self.opset}).run(None, named))
 
-    def affine(self, value: Value, one: Map, shape: tuple[int, ...], bias: Array | None = None) -> Value:
-        if prod(shape) != one.outputs or self.nodes[value.node].size != one.inputs:
-            raise Unreadable(f"a layer of {one.inputs} inputs and {one.outputs} outputs does not fit its tensors")
-        bias = np.zeros(one.outputs) if bias is None else np.array(np.broadcast_to(bias, shape), float).reshape(-1)
-        if isinstance(one, Pick) and one.identity and not bias.any():
-            return Value(value.node, shape)
-        return self.add(Node((value.node,), (one,), bias), shape)
+    def _move(self, proto: onnx.NodeProto, given: list[Any]) -> list[Value]:
+        """An operator that only moves numbers: run on zeros it shows the constants, run on indices what comes where."""
+        if proto.op_type == "Dropout" and len(given) > 2 and given[2] is not None and np.any(given[2]):
+            raise Unreadable("a Dropout in training mode is not something that this program reads")
+        sources = [(k, one) for k, one in enumerate(given) if isinstance(one, Value)]
+        starts = np.cumsum([1, *(prod(one.shape) for _, one in sources)])
+        zeros, indices = list(given), list(given)
+        for (k, one), start in zip(sources, starts, strict=False):
+            zeros[k] = np.zeros(one.shape)
+            indices[k] = np.arange(start, start + prod(one.shape), dtype=float).reshape(one.shape)
+        results = []
+        for name, bias, index in zip(proto.output, self._run(proto, zeros), self._run(proto, indices), strict=False):
+            if not name or bias.dtype != float:
+                continue  # the mask of a Dropout
+            moved, maps = np.asarray(index - bias).reshape(-1).astype(int), []
+            for (_, one), start in zip(sources, starts, strict=False):
+                local, size = moved - start, prod(one.shape)
+                maps.append(Pick(np.where((local >= 0) & (local < size), local, -1), size))
+            results.append(self.affine([one.node for _, one in sources], maps, bias.shape, bias))
+        return results
 
     def add(self, node: Node, shape: tuple[int, ...]) -> Value:
         self.nodes.append(node)
         return Value(len(self.nodes) - 1, shape)
 
-    def picked(self, value: Value, index: Array) -> Value:
-        """The values at the given flat indices, in the shape of the index."""
-        return self.affine(value, Pick(index, prod(value.shape)), np.shape(index))
+    def affine(self, sources: list[int], maps: list[Any], shape: Any, bias: Any = 0.0) -> Value:
+        """A sum of linear maps, and a bias that is spread as numpy spreads it."""
+        for source, one in zip(sources, maps, strict=True):
+            if prod(shape) != one.outputs or self.nodes[source].size != one.inputs:
+                raise Unreadable(f"a layer of {one.inputs} inputs and {one.outputs} outputs does not fit its tensors")
+        bias = np.array(np.broadcast_to(bias, shape), float).reshape(-1)
+        if len(maps) == 1 and isinstance(maps[0], Pick) and maps[0].identity:
+            before = self.nodes[sources[0]]
+            if not bias.any():
+                return Value(sources[0], shape)
+            if before.maps and not before.bias.any():  # a layer's bias as an operator of its own
+                return self.add(replace(before, bias=bias), shape)
+        return self.add(Node(tuple(sources), tuple(maps), bias), shape)
 
-    def indices(self, value: Value) -> Array:
-        return np.arange(prod(value.shape)).reshape(value.shape)
-
-    # Operators that move values
-
-    def read_identity(self, _: Any, value: Value, *_rest: Any) -> Value:
-        return value
-
-    def read_dropout(self, _: Any, value: Value, *rest: Any) -> Value:
-        if len(rest) > 1 and rest[1] is not None and np.any(rest[1]):
-            raise Unreadable("a Dropout in training mode is not something that this program reads")
-        return value
+    def _spread(self, value: Value, shape: tuple[int, ...], factor: Any = None) -> Pick:
+        """A value in a larger shape, as numpy spreads it, times a number or numbers of that shape."""
+        index = np.broadcast_to(np.arange(prod(value.shape)).reshape(value.shape), shape)
+        weight = None if factor is None else np.array(np.broadcast_to(factor, shape), float).reshape(-1)
+        return Pick(index, prod(value.shape), weight)
 
     def read_cast(self, a: Any, value: Value) -> Value:
         if a["to"] not in {onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE}:
             raise Unreadable("a Cast of a computed value to another type than float or double is not read here")
         return value
 
-    def read_flatten(self, a: Any, value: Value) -> Value:
-        axis = a.get("axis", 1) % (len(value.shape) + 1) if a.get("axis", 1) < 0 else a.get("axis", 1)
-        return Value(value.node, (prod(value.shape[:axis]), prod(value.shape[axis:])))
-
-    def read_reshape(self, a: Any, value: Value, shape: Any) -> Value:
-        wanted = [value.shape[i] if n == 0 and not a.get("allowzero") else int(n) for i, n in enumerate(shape)]
-        return Value(value.node, self.indices(value).reshape(wanted).shape)
-
-    def read_squeeze(self, a: Any, value: Value, axes: Any = None) -> Value:
-        chosen = a.get("axes") if axes is None else axes
-        at = None if chosen is None else tuple(int(n) for n in chosen)
-        return Value(value.node, np.squeeze(self.indices(value), at).shape)
-
-    def read_unsqueeze(self, a: Any, value: Value, axes: Any = None) -> Value:
-        chosen = a["axes"] if axes is None else axes
-        return Value(value.node, np.expand_dims(self.indices(value), tuple(int(n) for n in chosen)).shape)
-
-    def read_transpose(self, a: Any, value: Value) -> Value:
-        return self.picked(value, np.transpose(self.indices(value), a.get("perm")))
-
-    def read_shape(self, a: Any, value: Value) -> Any:
-        if "start" in a or "end" in a:
-            raise Unreadable("the operator Shape with start or end is not one that this program reads")
-        return np.array(value.shape, dtype=np.int64)
-
-    def read_concat(self, a: Any, *values: Any) -> Value:
-        parts, start, total = [], 0, Node((), (), np.zeros(0))
-        for value in values:
-            shape = value.shape if isinstance(value, Value) else np.shape(value)
-            parts.append(start + np.arange(prod(shape)).reshape(shape))
-            start += prod(shape)
-        index = np.concatenate(parts, axis=a["axis"])
-        where = index.reshape(-1)
-        bias = np.zeros(len(where))
-        for value, part in zip(values, parts, strict=True):
-            local = np.where((where >= part.min()) & (where <= part.max()), where - part.min(), -1)
-            if isinstance(value, Value):
-                one = Pick(local, part.size)
-                total = Node((*total.sources, value.node), (*total.maps, one), total.bias)
-            else:
-                bias = bias + np.where(local >= 0, np.asarray(value, float).reshape(-1)[local], 0.0)
-        return self.add(replace(total, bias=bias), index.shape)
-
-    # Operators that calculate
-
     def read_relu(self, _: Any, value: Value) -> Value:
         return self.add(Node((value.node,), (), np.zeros(prod(value.shape)), relu=True), value.shape)
 
-    def _sum(self, left: Any, right: Any, sign: float) -> Value:
-        """left + sign * right, with the shapes that numpy gives."""
+    def read_leakyrelu(self, a: Any, value: Value) -> Value:
+        slope = float(np.float32(a.get("alpha", 0.01)))
+        maps = [self._spread(value, value.shape, factor) for factor in (slope, 1.0 - slope)]
+        return self.affine([value.node, self.read_relu(a, value).node], maps, value.shape)
+
+    def read_add(self, _: Any, left: Any, right: Any, sign: float = 1.0) -> Value:
         shape = np.broadcast_shapes(*(v.shape if isinstance(v, Value) else np.shape(v) for v in (left, right)))
-        bias: Array = np.zeros(shape)
-        sources: list[int] = []
-        maps: list[Map] = []
+        bias, sources, maps = np.zeros(shape), [], []
         for value, factor in ((left, 1.0), (right, sign)):
-            if not isinstance(value, Value):
-                bias = bias + factor * np.broadcast_to(np.asarray(value, float), shape)
-                continue
-            spread = self.picked(value, np.broadcast_to(self.indices(value), shape))
-            same = Pick(np.arange(prod(shape)), prod(shape))
-            sources.append(spread.node)
-            maps.append(same if factor == 1.0 else Scale(np.full(prod(shape), factor)))
-        bias = bias.reshape(-1)
-        before = self.nodes[sources[0]]
-        if len(sources) == 1 and isinstance(maps[0], Pick) and before.maps and not before.bias.any():
-            return self.add(replace(before, bias=bias), shape)  # a layer's bias as an operator of its own
-        return self.add(Node(tuple(sources), tuple(maps), bias), shape)
+            if isinstance(value, Value):
+                sources.append(value.node)
+                maps.append(self._spread(value, shape, None if factor == 1.0 else factor))
+            else:
+                bias = bias + factor * np.asarray(value, float)
+        return self.affine(sources, maps, shape, bias)
 
-    def read_add(self, _: Any, left: Any, right: Any) -> Value:
-        return self._sum(left, right, 1.0)
-
-    def read_sub(self, _: Any, left: Any, right: Any) -> Value:
-        return self._sum(left, right, -1.0)
-
-    def _times(self, value: Value, factor: Array) -> Value:
-        shape = np.broadcast_shapes(value.shape, np.shape(factor))
-        spread = self.picked(value, np.broadcast_to(self.indices(value), shape))
-        return self.affine(spread, Scale(np.array(np.broadcast_to(factor, shape), float).reshape(-1)), shape)
+    def read_sub(self, a: Any, left: Any, right: Any) -> Value:
+        return self.read_add(a, left, right, -1.0)
 
     def read_mul(self, _: Any, left: Any, right: Any) -> Value:
         if isinstance(left, Value) and isinstance(right, Value):
             raise Unreadable("the product of two computed values is not something that this program reads")
         value, factor = (left, right) if isinstance(left, Value) else (right, left)
-        return self._times(value, np.asarray(factor, float))
+        shape = np.broadcast_shapes(value.shape, np.shape(factor))
+        return self.affine([value.node], [self._spread(value, shape, np.asarray(factor, float))], shape)
 
-    def read_div(self, _: Any, left: Any, right: Any) -> Value:
+    def read_div(self, a: Any, left: Any, right: Any) -> Value:
         if isinstance(right, Value) or not np.all(right):
             raise Unreadable("a division by a computed value or by zero is not something that this program reads")
-        return self._times(left, 1.0 / np.asarray(right, float))
+        return self.read_mul(a, left, 1.0 / np.asarray(right, float))
 
-    def read_neg(self, _: Any, value: Value) -> Value:
-        return self._times(value, np.float64(-1.0))
+    def read_neg(self, a: Any, value: Value) -> Value:
+        return self.read_mul(a, value, -1.0)
 
     def read_matmul(self, _: Any, left: Any, right: Any) -> Value:
         if isinstance(left, Value) and not isinstance(right, Value) and prod(left.shape[:-1]) == 1 and right.ndim == 2:
-            return self.affine(left, Dense(np.array(right.T, float)), (*left.shape[:-1], right.shape[1]))
+            shape: Any = (*left.shape[:-1], right.shape[1])
+            return self.affine([left.node], [Dense(np.array(right.T, float))], shape)
         if isinstance(right, Value) and not isinstance(left, Value) and left.ndim == 2:
             shape = right.shape
             if len(shape) == 1 or (prod(shape[:-2]) == 1 and shape[-1] == 1):
-                axis = -1 if len(shape) == 1 else -2
-                shape = (*shape[:axis], left.shape[0], *((1,) if axis == -2 else ()))
-                return self.affine(right, Dense(np.array(left, float)), shape)
+                shape = (len(left),) if len(shape) == 1 else (*shape[:-2], len(left), 1)
+                return self.affine([right.node], [Dense(np.array(left, float))], shape)
         raise Unreadable("this product of matrices is not something that this program reads")
 
-    def read_gemm(self, a: Any, left: Any, right: Any, bias: Any = 0.0) -> Value:
+    def read_gemm(self, a: Any, left: Any, right: Any, bias: Any = None) -> Value:
         if not isinstance(left, Value) or isinstance(right, Value) or isinstance(bias, Value) or left.shape[0] != 1:
             raise Unreadable("a Gemm whose weights are computed or whose input has several rows is not read here")
         if a.get("transA", 0):
             raise Unreadable("a Gemm with transA is not something that this program reads")
         weight = float(a.get("alpha", 1.0)) * np.array(right if a.get("transB", 0) else right.T, float)
-        offset = float(a.get("beta", 1.0)) * np.asarray(bias, float)
-        return self.affine(left, Dense(weight), (1, len(weight)), offset)
+        offset = 0.0 if bias is None else float(a.get("beta", 1.0)) * np.asarray(bias, float)
+        return self.affine([left.node], [Dense(weight)], (1, len(weight)), offset)
 
     def read_conv(self, a: Any, value: Value, weight: Any, bias: Any = None) -> Value:
         if isinstance(weight, Value) or isinstance(bias, Value) or value.shape[0] != 1:
             raise Unreadable("a Conv whose weights are computed or whose input has several rows is not read here")
-        groups = a.get("group", 1)
-        grouped = np.array(weight, float).reshape(groups, -1, *weight.shape[1:])
-        return self._windows(a, value, grouped, bias)
+        return self._windows(a, value, np.array(weight, float).reshape(a.get("group", 1), -1, *weight.shape[1:]), bias)
 
     def _windows(self, a: Any, value: Value, weight: Array, bias: Any = None) -> Value:
         axes, kernel = len(value.shape) - 2, weight.shape[3:]
         if a.get("auto_pad", b"NOTSET") not in {b"NOTSET", b"VALID"} or a.get("ceil_mode", 0):
             raise Unreadable("auto_pad and ceil_mode are not things that this program reads")
-        ones, none = (1,) * axes, (0,) * (2 * axes)
-        stride, dilation = tuple(a.get("strides", ones)), tuple(a.get("dilations", ones))
-        pads = none if a.get("auto_pad") == b"VALID" else tuple(a.get("pads", none))
         if tuple(a.get("kernel_shape", kernel)) != kernel:
             raise Unreadable("a kernel_shape that is not that of the weights is not something that this program reads")
-        one = Convolution(weight, value.shape[2:], stride, dilation, pads)
-        shape = (1, one.groups * one.out, *one.count)
-        spread = None if bias is None else np.asarray(bias, float).reshape(1, -1, *(1,) * axes)
-        return self.affine(value, one, shape, spread)
+        ones, none = (1,) * axes, (0,) * (2 * axes)
+        pads = none if a.get("auto_pad") == b"VALID" else a.get("pads", none)
+        one = Convolution(weight, value.shape[2:], a.get("strides", ones), a.get("dilations", ones), pads)
+        offset = 0.0 if bias is None else np.asarray(bias, float).reshape(1, -1, *ones)
+        return self.affine([value.node], [one], (1, one.groups * one.out, *one.count), offset)
 
     def read_averagepool(self, a: Any, value: Value) -> Value:
         if any(a.get("pads", ())) and not a.get("count_include_pad", 0):
@@ -381,22 +307,18 @@ class Reader:
     def read_batchnormalization(self, a: Any, value: Value, gamma: Any, beta: Any, mean: Any, variance: Any) -> Value:
         if a.get("training_mode", 0) or a.get("spatial", 1) != 1 or self.opset < 7:
             raise Unreadable("this kind of BatchNormalization is not something that this program reads")
-        epsilon = float(np.float32(a.get("epsilon", 1e-5)))
-        factor = np.asarray(gamma, float) / np.sqrt(np.asarray(variance, float) + epsilon)
-        offset = np.asarray(beta, float) - factor * np.asarray(mean, float)
+        factor = np.asarray(gamma, float) / np.sqrt(
+            np.asarray(variance, float) + float(np.float32(a.get("epsilon", 1e-5)))
+        )
         axes = (1, -1, *(1,) * (len(value.shape) - 2))
-        full = np.array(np.broadcast_to(factor.reshape(axes), value.shape)).reshape(-1)
-        return self.affine(value, Scale(full), value.shape, offset.reshape(axes))
-
-
-NEVER_CONSTANT = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
+        offset = (np.asarray(beta, float) - factor * np.asarray(mean, float)).reshape(axes)
+        return self.affine([value.node], [self._spread(value, value.shape, factor.reshape(axes))], value.shape, offset)
 
 
 def read_network(model: bytes) -> Network:
     """The network of an ONNX file, or Unreadable."""
     try:
-        proto = onnx.load_model_from_string(model)
-        return Reader(proto).network()
+        return Reader(onnx.load_model_from_string(model)).network()
     except Unreadable:
         raise
     except Exception as problem:

@@ -1,4 +1,4 @@
-"""The certificate: a line `GCERT 1`, a line of JSON, and a compressed stream of records; see docs/certificate.md.
+"""The certificate: a line `GCERT 2`, a line of JSON, and a compressed stream of records; see docs/certificate.md.
 
 The stream is read as it is needed. A record is a letter and its fields; a tree is written parents first.
 """
@@ -14,12 +14,10 @@ import numpy as np
 
 from ginnacer_check.maps import Array
 
-MAGIC = b"GCERT 1\n"
+MAGIC = b"GCERT 2\n"
 LONGEST_HEADER = 50_000_000
-HALVE, CUT, PHASE, EACH = b"H", b"I", b"R", b"D"
-BOUNDS, LEMMA, SLOPES = b"B", b"L", b"S"
-TIGHT, PLAIN, MIXED = b"T", b"P", b"M"
-END = b"E"
+HALVE, CUT, PHASE, EACH, BOUNDS, LEMMA = b"H", b"I", b"R", b"D", b"B", b"L"
+TIGHT, PLAIN, MIXED, END = b"T", b"P", b"M", b"E"
 
 
 class Refused(Exception):
@@ -32,7 +30,6 @@ class Header:
     network: str
     formula: str
     witness: tuple[float, ...] = ()
-    remarks: tuple[tuple[str, str], ...] = ()
 
 
 class Stream:
@@ -40,7 +37,7 @@ class Stream:
 
     def __init__(self, file: BinaryIO) -> None:
         if file.read(len(MAGIC)) != MAGIC:
-            raise Refused("the file is not a certificate of version 1")
+            raise Refused("the file is not a certificate of version 2")
         self.header = _header(file.readline(LONGEST_HEADER))
         self.file, self.inflate, self.held, self.at = file, zlib.decompressobj(), b"", 0
         self.read = 0
@@ -78,16 +75,19 @@ class Stream:
         (value,) = struct.unpack("<d", self.take(8))
         return float(value)
 
-    def floats(self, count: int) -> Array:
-        """Multipliers: float32, finite and not negative."""
+    def multipliers(self, count: int) -> Array:
+        """float32, finite and not negative."""
         values = np.frombuffer(self.take(4 * count), "<f4").astype(float)
         if not (np.isfinite(values) & (values >= 0)).all():
             raise Refused(f"a multiplier before byte {self.read} is negative or not a number")
         return values
 
     def slopes(self, count: int) -> Array:
-        """Slopes of lower lines: a byte each, 255 for 1."""
-        return np.frombuffer(self.take(count), np.uint8) / 255.0
+        """Slopes of lower lines: a byte each, 128 for 1."""
+        values = np.frombuffer(self.take(count), np.uint8) / 128.0
+        if (values > 1).any():
+            raise Refused(f"a slope before byte {self.read} is above 1")
+        return values
 
     @property
     def over(self) -> bool:
@@ -100,9 +100,8 @@ def _header(line: bytes) -> Header:
     try:
         document: dict[str, Any] = json.loads(line)
         witness = tuple(float(value) for value in document.get("witness", []))
-        remarks = tuple((str(k), str(v)) for k, v in document.get("remarks", {}).items())
-        header = Header(document["status"], document["network"], document["property"], witness, remarks)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        header = Header(document["status"], document["network"], document["property"], witness)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as problem:
         raise Refused(f"the second line of the file is not a header ({type(problem).__name__}: {problem})") from problem
     if header.status not in {"unsat", "sat"} or not all(map(math.isfinite, witness)):
         raise Refused("the header names no status that can be proved, or a witness that is not a number")

@@ -6,6 +6,9 @@
     prop = gv.read_vnnlib("prop.vnnlib")
     verdict = gv.verify(network, prop, timeout=60)
 
+    gv.robustness("net.onnx", image, label, eps=0.03)
+    gv.certify("net.onnx", images, labels, eps=[0.01, 0.03], folder="results", jobs=2).table
+
     abstraction = gv.abstract(network, centroid)
     lower, upper = abstraction(x)
 
@@ -23,17 +26,31 @@ if TYPE_CHECKING:
     from ginnacer_verify import properties as properties
     from ginnacer_verify.abstraction.abstraction import Abstraction as Abstraction
     from ginnacer_verify.abstraction.abstraction import abstract as abstract
+    from ginnacer_verify.bounds.call import bounds as bounds
+    from ginnacer_verify.box import Box as Box
+    from ginnacer_verify.engines.refinement.abstracted import Options as Options
     from ginnacer_verify.engines.verify import verify as verify
     from ginnacer_verify.loading import load as load
     from ginnacer_verify.loading.torch import from_torch as from_torch
     from ginnacer_verify.properties.vnnlib import parse_vnnlib as parse_vnnlib
     from ginnacer_verify.properties.vnnlib import read_vnnlib as read_vnnlib
+    from ginnacer_verify.robust.certify import certify as certify
+    from ginnacer_verify.robust.radius import radius as radius
+    from ginnacer_verify.robust.robustness import along as along
+    from ginnacer_verify.robust.robustness import robustness as robustness
 
 _HOMES = {
     "Abstraction": "ginnacer_verify.abstraction.abstraction",
+    "Box": "ginnacer_verify.box",
+    "Options": "ginnacer_verify.engines.refinement.abstracted",
     "abstract": "ginnacer_verify.abstraction.abstraction",
+    "along": "ginnacer_verify.robust.robustness",
+    "bounds": "ginnacer_verify.bounds.call",
+    "certify": "ginnacer_verify.robust.certify",
     "from_torch": "ginnacer_verify.loading.torch",
     "load": "ginnacer_verify.loading",
+    "radius": "ginnacer_verify.robust.radius",
+    "robustness": "ginnacer_verify.robust.robustness",
     "parse_vnnlib": "ginnacer_verify.properties.vnnlib",
     "read_vnnlib": "ginnacer_verify.properties.vnnlib",
     "verify": "ginnacer_verify.engines.verify",
@@ -41,7 +58,23 @@ _HOMES = {
 """Where each public function lives: imported at its first use, because `ginnacer --version` needs none of them."""
 
 
-__all__ = ["Abstraction", "abstract", "from_torch", "load", "parse_vnnlib", "properties", "read_vnnlib", "verify"]
+__all__ = [
+    "Abstraction",
+    "Box",
+    "Options",
+    "abstract",
+    "along",
+    "bounds",
+    "certify",
+    "from_torch",
+    "load",
+    "parse_vnnlib",
+    "properties",
+    "radius",
+    "read_vnnlib",
+    "robustness",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

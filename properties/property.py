@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ginnacer_verify.arrays import Array, read_only
-from ginnacer_verify.box import Box
+from ginnacer_verify.box import Ball, Box
 from ginnacer_verify.errors import PropertyError, UnsupportedProperty
 from ginnacer_verify.shown import Shown
 
@@ -135,8 +135,12 @@ class Disjunct:
     inputs: Polytope
     outputs: Polytope
     inner: Box | None = None
+    ball: Ball | None = None
+    """Where there is one, inputs lie in it as well."""
 
     def __post_init__(self) -> None:
+        if self.ball is not None and len(self.ball.centre) != self.box.inputs:
+            raise PropertyError(f"a box of {self.box.inputs} inputs with a ball of {len(self.ball.centre)}")
         if self.box.inputs != self.inputs.dimension:
             raise PropertyError(f"a box of {self.box.inputs} inputs with constraints on {self.inputs.dimension}")
         if self.inner is not None and self.inner.inputs != self.box.inputs:
@@ -148,7 +152,7 @@ class Disjunct:
         return self.box if self.inner is None else self.inner
 
     def contains_input(self, x: ArrayLike) -> bool:
-        return x in self.witnesses and x in self.inputs
+        return x in self.witnesses and x in self.inputs and (self.ball is None or x in self.ball)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ def to_vnnlib(prop: Property, version: str = "1.0") -> str:
     """The text of a property in VNN-LIB 1.0 or 2.0; numbers are written out, never with an exponent."""
     if version not in ("1.0", "2.0"):
         raise PropertyError(f"VNN-LIB {version} cannot be written: choose 1.0 or 2.0")
+    if any(disjunct.ball is not None for disjunct in prop.disjuncts):
+        raise UnsupportedProperty("VNN-LIB has no balls; write the property of the maximum norm, which is a box")
     if prop.networks or prop.monomials:
         raise PropertyError("a property with several networks or with products cannot be written")
     x, y = prop.x, prop.y

@@ -14,7 +14,7 @@ from ginnacer_verify.bounds.chain import interval_bounds, linear_bounds
 from ginnacer_verify.emit.chain import chain
 from ginnacer_verify.emit.marabou import outwards
 from ginnacer_verify.engines.parts import Bounded, Part
-from ginnacer_verify.engines.refinement.refine import exact
+from ginnacer_verify.engines.refinement.relational import exact
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.query.query import Query, Unknown, Unsat

@@ -12,7 +12,7 @@ from benchmarks import benchmark
 from ginnacer_verify.box import Box
 from ginnacer_verify.engines.progress import Round
 from ginnacer_verify.engines.refinement.loop import verify
-from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES
+from ginnacer_verify.engines.refinement.relational import INITIAL, REFINEMENTS
 from ginnacer_verify.engines.verdict import Holds, Undecided, Violated
 from ginnacer_verify.errors import InputError, NetworkError, PropertyError, UnsupportedProperty
 from ginnacer_verify.graph.network import Network
@@ -120,7 +120,7 @@ def test_several_boxes_need_all_of_them() -> None:
     assert verify(twisted(0.0).network, Property.of(*disjuncts[::2])).word == "unsat"
 
 
-@pytest.mark.parametrize("refine", STRATEGIES)
+@pytest.mark.parametrize("refine", REFINEMENTS)
 @pytest.mark.parametrize("initial", INITIAL)
 @pytest.mark.parametrize("offset", [-1.05, -0.95])
 def test_every_start_and_every_refinement(refine: str, initial: str, offset: float) -> None:
@@ -284,7 +284,7 @@ def test_conjunction_with_empty_intersection(backend: str) -> None:
 @pytest.mark.parametrize("distance", [1e-9, 1e-12, 0.0])
 def test_a_witness_at_the_boundary_is_never_unsat(distance: float) -> None:
     """The true least value is -1: unsafe sets that begin there or a hair above must not be called unreachable."""
-    for refine in STRATEGIES:
+    for refine in REFINEMENTS:
         for initial in INITIAL:
             verdict = verify(*pair(twisted(-1.0 + distance)), refine=refine, initial=initial, restarts=0, timeout=5)
             assert verdict.word != "unsat"

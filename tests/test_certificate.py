@@ -103,7 +103,7 @@ def test_tampering_never_proves_what_is_false(tmp_path: Path) -> None:
         true, false = below(level - 0.02), below(level + 1e-6)
         assert certified(model, true, path)
         records = records_of(path.read_bytes())
-        letters = b"HIRDBLSTPME"
+        letters = b"HIRDBLTPME"
         for _ in range(50):
             changed = bytearray(records)
             for _ in range(int(random.integers(1, 6))):
@@ -129,7 +129,7 @@ def test_what_is_missing_or_too_much_is_refused(tmp_path: Path) -> None:
     for wrong in (
         content[:-5],
         content[: len(content) // 2],
-        b"GCERT 2\n" + content[len(MAGIC) :],
+        b"GCERT 1\n" + content[len(MAGIC) :],
         content + b"x",
         repacked(content, records[:-2] + b"E"),  # a leaf is missing
         repacked(content, records + b"T"),
@@ -176,7 +176,7 @@ def test_bounds_hold_and_exact_ones_are_tighter() -> None:
     random = np.random.default_rng(0)
     lower = random.normal(size=(2, 16))
     upper = lower + random.random((2, 16))
-    fast, exact = bounds(network, lower, upper), bounds(network.exact, lower, upper)
+    fast, exact = (bounds(one, lower, upper, None, {}) for one in (network, network.exact))
     for x in lower + random.random((40, 2, 16)) * (upper - lower):
         y = np.array([network.evaluate(one) for one in x])
         assert np.allclose(y, [ours(one) for one in x], rtol=1e-5, atol=1e-5)
@@ -188,21 +188,16 @@ def test_bounds_hold_and_exact_ones_are_tighter() -> None:
 
 
 def test_a_relu_of_a_relu_keeps_its_values(tmp_path: Path) -> None:
-    """What is zero is left out of the network only between two matrices."""
     for seed in range(6):
         graph = Graph([1, 2], seed=seed)
         graph.add("Gemm", graph.weight(3, 2), graph.weight(3), transB=1)
         graph.add("Relu")
         graph.add("Relu")
         graph.add("Gemm", graph.weight(3, 1), graph.weight(1))
-        network = read_network(graph.model())
-        slim, kept = network.without({network.relus[0]: np.array([True, False, True])})
-        assert [len(some) for some in kept] == [node.size for node in network.nodes]
         level = lowest(graph.model())
         assert certified(graph.model(), below(level - 0.02), tmp_path / "proof.gcert")
         content = repacked((tmp_path / "proof.gcert").read_bytes(), formula=below(level + 1e-6))
         assert refused(graph.model(), below(level + 1e-6), content)
-        assert slim.nodes[-1].size == 1
 
 
 def test_what_is_not_read_is_said() -> None:

@@ -8,7 +8,7 @@ from cases import BY_HAND, Case, random_case
 
 from ginnacer_verify.engines.parts import Bounded, parts
 from ginnacer_verify.engines.refinement.loop import verify
-from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES, exact, ginnacer
+from ginnacer_verify.engines.refinement.relational import INITIAL, REFINEMENTS, exact, ginnacer
 from ginnacer_verify.engines.verdict import Undecided, Violated
 from ginnacer_verify.query.backend import Backend, backend_class, backend_names, get_backend, missing
 from ginnacer_verify.query.query import Query, Sat, Unknown, Unsat
@@ -102,7 +102,7 @@ def test_random_networks_are_decided_as_by_enumeration(first: int, name: str) ->
     backend, starts = available(name), list(INITIAL)
     for seed in range(first, first + CHUNK):
         case = random_case(seed)
-        for number, refine in enumerate(STRATEGIES):
+        for number, refine in enumerate(REFINEMENTS):
             check(case, backend, refine=refine, initial=starts[(seed + number) % len(starts)])
 
 

@@ -149,13 +149,13 @@ def test_slacks_and_shared_weights_cover_the_rounding(seed: int) -> None:
     shared = relational.shared(range(len(relus)), relational.trace(box.middle))
     for x in box.sample(random, 20):
         y = exact(network.layers[1], [max(v, Fraction(0)) for v in exact(network.layers[0], list(map(Fraction, x)))])
-        z = [*map(Fraction, x), *(max(y[neuron], Fraction(0)) for neuron in relus.neuron)]
+        z = [*map(Fraction, x), *(max(y[neuron], Fraction(0)) for (neuron,) in relus.neurons)]
         folded = exact(Layer(relus.weight, relus.bias), z)
-        for value, neuron, slack in zip(folded, relus.neuron, relus.slack, strict=True):
+        for value, (neuron,), slack in zip(folded, relus.neurons, relus.slack, strict=True):
             assert abs(value - y[neuron]) <= Fraction(float(slack))
         if not shared.is_singleton:
             (above,) = exact(Layer(shared.weight[None], np.array([shared.bias])), z)
-            for neuron, active in zip(relus.neuron, shared.active, strict=True):
+            for (neuron,), active in zip(relus.neurons, shared.active, strict=True):
                 assert above >= (-y[neuron] if active else y[neuron])
 
 

@@ -21,7 +21,7 @@ from ginnacer_verify.emit.chain import chain
 from ginnacer_verify.emit.marabou import NUDGE, FunctionalForm, functional_form, live_query, outwards, save_ipq
 from ginnacer_verify.emit.scaling import SIZE, scaled
 from ginnacer_verify.engines.parts import Bounded, Part
-from ginnacer_verify.engines.refinement.refine import exact, ginnacer
+from ginnacer_verify.engines.refinement.relational import exact, ginnacer
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.query.query import Query, Sat, Unknown, Unsat
 

@@ -14,7 +14,7 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.milp import excess_column, milp_blocks, to_mps, without_small
 from ginnacer_verify.engines.parts import Bounded, Part, parts
-from ginnacer_verify.engines.refinement.refine import exact, ginnacer
+from ginnacer_verify.engines.refinement.relational import exact, ginnacer
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.query.query import Sat, Unknown, Unsat
 from ginnacer_verify.query.safe_bound import safe_bound

@@ -11,7 +11,8 @@ from cases import BY_HAND
 
 import ginnacer_verify as gv
 from ginnacer_verify.engines.progress import Moment
-from ginnacer_verify.engines.refinement.refine import Refinement, Situation, split
+from ginnacer_verify.engines.refinement.abstracted import Situation
+from ginnacer_verify.engines.refinement.relational import Kept, split
 from ginnacer_verify.engines.verdict import Holds, Undecided, Violated
 from ginnacer_verify.errors import GinnacerError, InputError, NetworkError
 from ginnacer_verify.graph.network import Network
@@ -86,7 +87,7 @@ def test_an_option_of_the_loop_chooses_the_loop() -> None:
 def test_a_refinement_can_be_a_function() -> None:
     calls = []
 
-    def mine(situation: Situation) -> Refinement:
+    def mine(situation: Situation[Kept]) -> Kept:
         calls.append(situation)
         return split(situation)
 
@@ -128,7 +129,18 @@ def test_values_show_themselves_in_one_line() -> None:
 
 def test_help_lists_the_functions() -> None:
     text = pydoc.plain(pydoc.render_doc(gv))
-    for name in ("abstract", "from_torch", "load", "parse_vnnlib", "read_vnnlib", "verify"):
+    for name in (
+        "abstract",
+        "along",
+        "certify",
+        "radius",
+        "robustness",
+        "from_torch",
+        "load",
+        "parse_vnnlib",
+        "read_vnnlib",
+        "verify",
+    ):
         assert f"    {name}(" in text
 
 

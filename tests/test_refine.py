@@ -11,16 +11,17 @@ from ginnacer_verify.abstraction.relational import Relational
 from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.box import Box
 from ginnacer_verify.engines.parts import Bounded, Part
-from ginnacer_verify.engines.refinement.refine import (
+from ginnacer_verify.engines.refinement.abstracted import Bisection, Situation
+from ginnacer_verify.engines.refinement.relational import (
     INITIAL,
-    STRATEGIES,
-    Bisection,
-    Situation,
+    REFINEMENTS,
+    Kept,
     bisect,
     exact,
     ginnacer,
     make_exact,
     max_weight_loss,
+    random,
     recentre,
     relaxed,
     split,
@@ -29,46 +30,41 @@ from ginnacer_verify.properties.property import Polytope
 from ginnacer_verify.query.query import Query, Sat, sensitivity
 
 
-def spurious(seed: int) -> Situation:
+def spurious(seed: int) -> Situation[Kept]:
     """A solution of a relaxed query that deviates: the unsafe set begins just below what samples reach."""
-    random = np.random.default_rng(seed)
-    network = random_network(random, (3, 8, 8, 1))
-    box = Box(-random.random(3), random.random(3))
-    least = float(network(box.sample(random, 2000)).min())
+    generator = np.random.default_rng(seed)
+    network = random_network(generator, (3, 8, 8, 1))
+    box = Box(-generator.random(3), generator.random(3))
+    least = float(network(box.sample(generator, 2000)).min())
     prop = one_disjunct(box, [[1.0]], [least - 0.01])
     relational = Bounded.of(network, prop, Part(box, (0,))).relational(prop, 0)
     answer = HighsBackend().solve(relational.query(), timeout=10)
     assert isinstance(answer, Sat)
-    return Situation(relational, (), answer.z, 2, random)
+    return Situation(Kept(relational), answer.z, 2, generator)
 
 
 SITUATIONS = [spurious(seed) for seed in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)]
 
 
-def kept_of(refinement: object) -> tuple[object, ...]:
-    assert isinstance(refinement, tuple)
-    return refinement
-
-
 def test_there_is_something_to_refine() -> None:
-    deviating = [int((s.relational.query().deviation(s.z) > 1e-3).sum()) for s in SITUATIONS]
+    deviating = [int((s.abstracted.query.deviation(s.z) > 1e-3).sum()) for s in SITUATIONS]
     assert min(deviating) >= 1
     assert sum(deviating) >= 30
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_split_takes_the_largest_deviation_times_sensitivity(situation: Situation) -> None:
-    base = situation.base
-    score = situation.relational.query().deviation(situation.z) * sensitivity(base)[base.free :]
-    chosen = {shared.members[0] for shared in split(situation)}  # type: ignore[union-attr]
+def test_split_takes_the_largest_deviation_times_sensitivity(situation: Situation[Kept]) -> None:
+    base = situation.abstracted.relational.base
+    score = situation.abstracted.query.deviation(situation.z) * sensitivity(base)[base.free :]
+    chosen = {shared.members[0] for shared in split(situation).kept}
     assert len(chosen) == 2
     assert min(score[list(chosen)]) >= max(np.delete(score, list(chosen)), default=0.0) - 1e-9
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_sensitivity_is_the_derivative_through_the_triangles(situation: Situation) -> None:
+def test_sensitivity_is_the_derivative_through_the_triangles(situation: Situation[Kept]) -> None:
     """Move one z, let the later x' follow along their upper lines, and see how far the first unsafe row moves."""
-    base, relus = situation.base, situation.base.relus
+    base, relus = situation.abstracted.relational.base, situation.abstracted.relational.base.relus
     slope = relus.upper / (relus.upper - relus.lower)
     for j in range(base.size):
         moved = np.zeros(base.size)
@@ -81,44 +77,40 @@ def test_sensitivity_is_the_derivative_through_the_triangles(situation: Situatio
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "bisect"])
-def test_every_strategy_ends_at_the_network(name: str, situation: Situation) -> None:
+@pytest.mark.parametrize("name", [name for name in REFINEMENTS if name != "bisect"])
+def test_every_strategy_ends_at_the_network(name: str, situation: Situation[Kept]) -> None:
     """Refined against its own witness again and again, a query becomes exact or has no deviating solution."""
-    relational, kept = situation.relational, situation.kept
-    backend = HighsBackend()
+    now, backend = situation.abstracted, HighsBackend()
     for _ in range(200):
-        answer = backend.solve(relational.query(kept), timeout=10)
-        if not isinstance(answer, Sat) or relational.query().deviation(answer.z).max() <= 1e-6:
+        answer = backend.solve(now.query, timeout=10)
+        if not isinstance(answer, Sat) or now.query.deviation(answer.z).max() <= 1e-6:
             return
-        finer = STRATEGIES[name](Situation(relational, kept, answer.z, 1, situation.random))
-        assert isinstance(finer, tuple)
-        assert finer != kept
-        kept = finer
+        finer = REFINEMENTS[name](Situation(now, answer.z, 1, situation.random))
+        assert isinstance(finer, Kept)
+        assert finer is not now
+        now = finer
     pytest.fail("200 rounds were not enough")
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_recentre_removes_the_solution(situation: Situation) -> None:
+def test_recentre_removes_the_solution(situation: Situation[Kept]) -> None:
     """R4, as the loop uses it: what was a solution is none any more."""
-    kept = recentre(situation)
-    assert isinstance(kept, tuple)
-    assert situation.relational.query().violation(situation.z) <= 1e-7
-    assert situation.relational.query(kept).violation(situation.z) > 1e-7
+    assert situation.abstracted.query.violation(situation.z) <= 1e-7
+    assert recentre(situation).query.violation(situation.z) > 1e-7
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_recentre_takes_no_more_relus_than_deviate(situation: Situation) -> None:
-    deviating = int((situation.relational.query().deviation(situation.z) > 1e-6).sum())
-    assert len(kept_of(recentre(situation))) <= deviating
+def test_recentre_takes_no_more_relus_than_deviate(situation: Situation[Kept]) -> None:
+    deviating = int((situation.abstracted.query.deviation(situation.z) > 1e-6).sum())
+    assert len(recentre(situation).kept) <= deviating
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_making_exact_takes_members_out_of_their_subsets(situation: Situation) -> None:
-    relational = situation.relational
-    start = ginnacer(relational)
-    before = Situation(relational, start, situation.z, 1, situation.random)
+def test_making_exact_takes_members_out_of_their_subsets(situation: Situation[Kept]) -> None:
+    relational = situation.abstracted.relational
+    before = Kept(relational, ginnacer(relational))
     chosen = before.inexact[:1]
-    after = make_exact(before, chosen)
+    after = make_exact(before, chosen).kept
     members = sorted(i for shared in after for i in shared.members)
     assert members == list(range(len(relational.base.relus))), "every ReLU is still in exactly one subset"
     assert any(shared.members == tuple(chosen) for shared in after)
@@ -128,11 +120,11 @@ def test_making_exact_takes_members_out_of_their_subsets(situation: Situation) -
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_bisect_covers_the_box(situation: Situation) -> None:
+def test_bisect_covers_the_box(situation: Situation[Kept]) -> None:
     found = bisect(situation)
     assert isinstance(found, Bisection)
     left, right = found.halves
-    box = situation.relational.box
+    box = situation.abstracted.box
     cut = np.flatnonzero(left.upper != box.upper)
     assert len(cut) == 1
     assert (left.lower == box.lower).all()
@@ -142,16 +134,14 @@ def test_bisect_covers_the_box(situation: Situation) -> None:
 
 def test_baselines_choose_by_their_own_rule() -> None:
     situation = SITUATIONS[0]
-    base, relus = situation.base, situation.base.relus
+    base, relus = situation.abstracted.relational.base, situation.abstracted.relational.base.relus
     height = -relus.lower * relus.upper / (relus.upper - relus.lower)
     best = int(np.argmax(height * sensitivity(base)[base.free :]))
-    assert best in {shared.members[0] for shared in max_weight_loss(situation)}  # type: ignore[union-attr]
+    assert best in {shared.members[0] for shared in max_weight_loss(situation).kept}
     draws = {
         tuple(
             shared.members[0]
-            for shared in STRATEGIES["random"](
-                Situation(situation.relational, (), situation.z, 1, np.random.default_rng(seed))
-            )  # type: ignore[union-attr]
+            for shared in random(Situation(situation.abstracted, situation.z, 1, np.random.default_rng(seed))).kept
         )
         for seed in range(30)
     }
@@ -159,7 +149,7 @@ def test_baselines_choose_by_their_own_rule() -> None:
 
 
 def test_initial_partitions() -> None:
-    relational: Relational = SITUATIONS[0].relational
+    relational: Relational = SITUATIONS[0].abstracted.relational
     count = len(relational.base.relus)
     assert set(INITIAL) == {"relaxed", "ginnacer", "exact"}
     assert relaxed(relational) == ()
@@ -169,6 +159,7 @@ def test_initial_partitions() -> None:
 
 def test_nothing_left_to_refine_changes_nothing() -> None:
     situation = SITUATIONS[0]
-    done = Situation(situation.relational, exact(situation.relational), situation.z, 3, situation.random)
+    relational = situation.abstracted.relational
+    done = Situation(Kept(relational, exact(relational)), situation.z, 3, situation.random)
     for name in ("split", "random", "max_weight_loss"):
-        assert STRATEGIES[name](done) == done.kept
+        assert REFINEMENTS[name](done) is done.abstracted

@@ -11,7 +11,7 @@ from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.engines.parts import Bounded, Part
-from ginnacer_verify.engines.refinement.refine import exact, ginnacer, valid_subsets
+from ginnacer_verify.engines.refinement.relational import exact, ginnacer, valid_subsets
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.query.query import Query, Sat, Shared, Unsat
@@ -33,7 +33,7 @@ def drawn(seed: int) -> Relational:
 def solution_at(relational: Relational, x: Array) -> Array:
     """The z of a concrete run."""
     relus, trace = relational.base.relus, relational.trace(x)
-    after = [trace[layer + 1][neuron] for layer, neuron in zip(relus.layer, relus.neuron, strict=True)]
+    after = [trace[layer + 1][neuron] for layer, (neuron,) in zip(relus.layer, relus.neurons, strict=True)]
     return np.concatenate([x[relational.base.varying], after])
 
 

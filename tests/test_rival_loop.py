@@ -5,24 +5,25 @@ import pytest
 from cases import BY_HAND, Case, random_case
 
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.engines.refinement.loop import verify
+from ginnacer_verify.engines.refinement.merged import MERGES, Merged, Merging, one_output
 from ginnacer_verify.engines.verdict import Undecided
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.query.query import Query
 from ginnacer_verify.rivals.elboher import network_abstraction
 from ginnacer_verify.rivals.interval_query import interval_relational
-from ginnacer_verify.rivals.loop import STARTS, Merged, Merging, one_output, verify
 from ginnacer_verify.rivals.prabhakar import interval_network
 
 CASES = [*BY_HAND, *(random_case(seed) for seed in range(16))]
-RIVALS = (*STARTS, "fastlin")
+RIVALS = (*MERGES, "linear")
 
 
 @pytest.mark.parametrize("rival", RIVALS)
 def test_no_verdict_is_wrong_and_most_cases_are_decided(rival: str) -> None:
     decided = 0
     for case in CASES:
-        verdict = verify(case.network, case.prop, rival, timeout=2.0, restarts=0)
+        verdict = verify(case.network, case.prop, abstraction=rival, timeout=2.0, restarts=0)
         if isinstance(verdict, Undecided):
             assert verdict.reason, case.name
         else:
@@ -33,7 +34,7 @@ def test_no_verdict_is_wrong_and_most_cases_are_decided(rival: str) -> None:
 
 def test_an_attack_goes_before_the_rival() -> None:
     case = next(case for case in BY_HAND if case.expected == "sat")
-    verdict = verify(case.network, case.prop, "elboher", timeout=10.0)
+    verdict = verify(case.network, case.prop, abstraction="elboher", timeout=10.0)
     assert verdict.word == "sat"
     assert verdict.statistics.rounds == 0
 
@@ -44,10 +45,10 @@ def test_every_run_of_the_network_is_a_solution_but_for_the_property(seed: int) 
     case = random_case(seed)
     for number, disjunct in enumerate(case.prop.disjuncts):
         network, error = one_output(case.network, disjunct, disjunct.box)
-        for kind, start in STARTS.items():
-            merging = start(network, np.random.default_rng(number))
+        for kind, merge in MERGES.items():
+            merging = merge(network, np.random.default_rng(number))
             for _ in range(4):
-                query = Merged(network, disjunct.box, disjunct, error).query((merging,))
+                query = Merged(merging, disjunct.box, disjunct, error).query
                 for x in disjunct.box.sample(np.random.default_rng(seed), 10):
                     assert least(query, x[list(disjunct.box.varying)]) <= float(network(x)[0]) + 1e-6, kind
                 merging = merging.refined(disjunct.box.middle, 2)
@@ -113,4 +114,4 @@ def test_an_unmerged_interval_network_has_no_room() -> None:
 def test_an_unknown_rival_is_refused() -> None:
     case = BY_HAND[0]
     with pytest.raises(InputError, match="elboher"):
-        verify(case.network, case.prop, "magic")
+        verify(case.network, case.prop, abstraction="magic")

@@ -8,7 +8,7 @@ centroid, `lower <= network(x) <= upper` with all rounding errors accounted for;
 what `network(centroid)` computes. Inputs so far off that a bound could overflow get infinite bounds.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -71,23 +71,25 @@ class Abstraction(Shown):
 
     @property
     def relus_per_layer(self) -> tuple[int, ...]:
-        """The ReLUs of each layer: one per subset. A layer that is not abstracted needs its ReLUs twice, for both
-        bounds, once they have parted. Not counted: the pre-layer (`entry.relus`) and the clip (`clips_per_layer`)."""
+        """The ReLUs of each layer: one per subset. What is not abstracted needs its ReLUs twice, for both bounds, once
+        they have parted. Not counted: the pre-layer (`entry.relus`) and the clip (`clips_per_layer`)."""
         counts, parted = [], False
         for layer in self.layers:
-            parted = parted or isinstance(layer, AbstractLayer)
             match layer:
                 case AbstractLayer():
-                    counts.append(len(layer.partition))
+                    counts.append(len(layer.partition) + parted * len(layer.concrete))
+                    parted = parted or layer.parts
                 case ExactLayer():
                     counts.append(layer.layer.outputs * (2 if parted else 1))
         return tuple(counts)
 
     @property
     def clips_per_layer(self) -> tuple[int, ...]:
-        """The ReLUs that the clip adds: one for each neuron that is active at the centroid."""
+        """The ReLUs that the clip adds: one for each neuron that is active at the centroid and not concrete."""
         return tuple(
-            int(layer.icf.active.sum()) if self.clip and isinstance(layer, AbstractLayer) else 0
+            sum(bool(active) and i not in layer.concrete for i, active in enumerate(layer.icf.active))
+            if self.clip and isinstance(layer, AbstractLayer)
+            else 0
             for layer in self.layers
         )
 
@@ -160,13 +162,18 @@ class Abstraction(Shown):
         lower, upper = self(x)
         return upper - lower
 
-    def with_partition(self, number: int, partition: Partition) -> "Abstraction":
+    @property
+    def concrete(self) -> dict[int, frozenset[int]]:
+        """The neurons of each abstracted layer whose two bounds both keep the ReLU."""
+        return {n: layer.concrete for n, layer in enumerate(self.layers, start=1) if isinstance(layer, AbstractLayer)}
+
+    def with_partition(self, number: int, partition: Partition, concrete: Iterable[int] = ()) -> "Abstraction":
         """The abstraction with another partition of one layer, at the same centroid."""
         old = self.layers[number - 1]
         if not isinstance(old, AbstractLayer):
             raise AbstractionError(f"layer {number} is not abstracted, so it has no partition to exchange")
         layers = list(self.layers)
-        layers[number - 1] = old.with_partition(partition)
+        layers[number - 1] = old.with_partition(partition, concrete)
         return replace(self, layers=tuple(layers))
 
     def facts(self) -> dict[str, object]:

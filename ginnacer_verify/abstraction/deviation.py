@@ -89,7 +89,7 @@ class SharedRelu:
     that the clip at 0 leaves to the active neurons, or None for no clip.
 
     Paper: Layer-Wise Abstraction, with the interval as middle and radius. Departs from it: a singleton's rhat is read
-    off y instead of being computed again; the clip."""
+    off y instead of being computed again; the clip; and `concrete` neurons, whose two bounds both keep the ReLU."""
 
     own: Map
     shared: Map
@@ -98,6 +98,7 @@ class SharedRelu:
     active_singletons: int
     active: int
     floor: Array | None
+    concrete: "Concrete | None" = None
 
     def __call__(self, x: Deviation, plain: Deviation) -> Deviation:
         """`plain` is x but for the pre-layer, where it is the deviation before it."""
@@ -109,6 +110,9 @@ class SharedRelu:
         new_radius[: self.active] += radius[: self.active]
         if self.floor is not None:
             _clip(new_middle[: self.active], new_radius[: self.active], self.floor)
+        if self.concrete is not None:
+            places, rows = self.concrete.places, self.concrete.rows
+            new_middle[places], new_radius[places] = _relu(middle[rows], radius[rows], self.concrete.y)
         return Deviation(new_middle, new_radius, x.moved)
 
     @property
@@ -128,6 +132,23 @@ class SharedRelu:
         np.maximum(half, 0.0, out=half)
         half *= 0.5
         return half
+
+
+@dataclass(frozen=True, eq=False)
+class Concrete:
+    """Singletons that keep their ReLU in both bounds: where they leave, their rows of `own`, y at the centroid."""
+
+    places: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    y: Array
+
+
+def _relu(middle: Array, radius: Array, y: Array) -> tuple[Array, Array]:
+    """The ReLU of both ends of an interval around the pre-activations `y` of the centroid."""
+    below, floor = np.minimum(y, 0.0)[:, None], -np.maximum(y, 0.0)[:, None]
+    upper = np.maximum(middle + radius + below, floor)
+    lower = np.maximum(middle - radius + below, floor)
+    return (upper + lower) / 2, (upper - lower) / 2
 
 
 def _clip(middle: Array, radius: Array, floor: Array) -> None:
@@ -152,11 +173,7 @@ class ExactRelu:
     shares = False
 
     def __call__(self, x: Deviation, plain: Deviation) -> Deviation:
-        middle, radius = self.own(plain)
-        below, floor = np.minimum(self.y, 0.0)[:, None], -np.maximum(self.y, 0.0)[:, None]
-        upper = np.maximum(middle + radius + below, floor)
-        lower = np.maximum(middle - radius + below, floor)
-        return Deviation((upper + lower) / 2, (upper - lower) / 2, x.moved)
+        return Deviation(*_relu(*self.own(plain), self.y), x.moved)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ginnacer_verify.arrays import Array, read_only
+from ginnacer_verify.arrays import Array, dense, read_only
 from ginnacer_verify.bounds.chain import UNDERFLOW, Bounds, absolute, gamma
 from ginnacer_verify.box import Box
+from ginnacer_verify.graph.chain import graph_of
+from ginnacer_verify.graph.graph import Affine as AffineNode
+from ginnacer_verify.graph.graph import Apply, Graph, Input
+from ginnacer_verify.graph.linear import dense_of, matrix_of
 from ginnacer_verify.graph.network import Layer, Network, then
 from ginnacer_verify.properties.property import Disjunct, Polytope
 
@@ -48,6 +52,26 @@ def rows_error(last: Layer, matrix: Array, offset: Array, largest: Array, slop: 
     return np.asarray(error + size @ slop.T * (1 + gamma(last.outputs + last.inputs + 8)) + lost)
 
 
+def rows_below(last: Layer, outputs: Polytope) -> Layer:
+    """Rows over what enters the last layer that are nowhere above `matrix @ y - offset` of an unsafe set.
+
+    What enters it are outputs of ReLUs, so weights that are rounded down do it, wherever the network is looked at.
+    Test: test_paper.py::test_rows_below."""
+    weight, size = dense(last.weight), np.abs(outputs.matrix)
+    slop = outputs.slop if outputs.exact else np.zeros_like(size)
+    share = gamma(2 * last.outputs + 16)
+
+    def below(product: Array, factors: Array, more: Array | float = 0.0) -> Array:
+        magnitude = size @ factors + more
+        lost = UNDERFLOW * (last.outputs + 4) * ((size > 0) @ (factors > 0) > 0)
+        return np.asarray(product - (share * (magnitude + np.abs(product)) + slop @ factors * (1 + share) + lost))
+
+    return Layer(
+        below(outputs.matrix @ weight, np.abs(weight)),
+        below(outputs.matrix @ last.bias - outputs.offset, np.abs(last.bias), np.abs(outputs.offset)),
+    )
+
+
 def _slop(rows: Sequence[Polytope]) -> Array | None:
     return np.vstack([row.slop for row in rows]) if any(row.exact for row in rows) else None
 
@@ -78,8 +102,8 @@ class Affine:
 class Expressions:
     """Every value of a network on a box as an affine function of z = (varying inputs, unstable ReLU outputs).
 
-    `entering[l]` is what enters layer l, `leaving[l]` its pre-activations; `layer` and `neuron` name the unstable
-    ReLUs in the order of z."""
+    `leaving[l]` are the pre-activations of ReLU layer l, and the outputs last; `entering[0]` are the inputs, the others
+    what leaves the ReLU layers; `layer` and `neuron` name the unstable ReLUs in the order of z."""
 
     varying: NDArray[np.intp]
     layer: NDArray[np.intp]
@@ -89,17 +113,32 @@ class Expressions:
 
     @classmethod
     def of(cls, layers: Sequence[Layer], box: Box, bounds: Bounds) -> "Expressions":
-        unstable = [np.flatnonzero(bounds.unstable_in(number)) for number in range(len(layers) - 1)]
+        return cls.of_graph(graph_of(Network(tuple(layers))), box, bounds)
+
+    @classmethod
+    def of_graph(cls, graph: Graph, box: Box, bounds: Bounds) -> "Expressions":
+        """The same for a graph of affine maps and ReLUs with one input; `bounds` has an entry for each ReLU node."""
+        unstable = [np.flatnonzero(bounds.unstable_in(number)) for number in range(len(graph.applied))]
         varying = np.asarray(box.varying, dtype=np.intp)
         width = len(varying) + sum(len(neurons) for neurons in unstable)
         entering, leaving, first = [_inputs(box, varying, width)], [], len(varying)
         reach = float(entering[0].size[varying].sum())
         reach += sum(float(bounds.upper[number][neurons].sum()) for number, neurons in enumerate(unstable))
-        for number, layer in enumerate(layers):
-            leaving.append(entering[-1].then(layer, reach))
-            if number < len(unstable):
-                entering.append(_relu(leaving[-1], bounds, number, first))
-                first += len(unstable[number])
+        values: list[Affine] = []
+        for node in graph.nodes:
+            match node:
+                case Input():
+                    values.append(entering[0])
+                case AffineNode():
+                    entered = _beside([values[source] for source in node.sources])
+                    weight = matrix_of(node.maps[0]) if len(node.maps) == 1 else np.hstack([*map(dense_of, node.maps)])
+                    values.append(entered.then(Layer(weight, node.bias), reach))
+                case Apply():
+                    leaving.append(values[node.sources[0]])
+                    entering.append(_relu(leaving[-1], bounds, len(leaving) - 1, first))
+                    first += len(unstable[len(leaving) - 1])
+                    values.append(entering[-1])
+        leaving.append(values[-1])
         numbers = [np.full(len(neurons), number, dtype=np.intp) for number, neurons in enumerate(unstable)]
         nothing = [np.zeros(0, dtype=np.intp)]
         return cls(
@@ -109,6 +148,18 @@ class Expressions:
             tuple(entering),
             tuple(leaving),
         )
+
+
+def _beside(parts: Sequence[Affine]) -> Affine:
+    """Several values as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Affine(
+        np.vstack([part.matrix for part in parts]),
+        np.concatenate([part.offset for part in parts]),
+        np.concatenate([part.error for part in parts]),
+        np.concatenate([part.size for part in parts]),
+    )
 
 
 def _inputs(box: Box, varying: NDArray[np.intp], width: int) -> Affine:

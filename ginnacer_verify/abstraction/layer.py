@@ -1,12 +1,13 @@
 """One ReLU layer of an abstraction, with shared ReLUs or with all of its own."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ginnacer_verify.abstraction.deviation import ExactRelu, Map, SharedRelu
+from ginnacer_verify.abstraction.deviation import Concrete, ExactRelu, Map, SharedRelu
 from ginnacer_verify.abstraction.icf import ICF, Anchor, canonical_form, scaled
 from ginnacer_verify.abstraction.partition import Partition, UpperBound, upper_bound
 from ginnacer_verify.abstraction.partitioning.strategies import Strategy
@@ -19,7 +20,8 @@ from ginnacer_verify.graph.network import Layer
 class AbstractLayer:
     """A ReLU layer whose neurons share ReLUs; `y` are its pre-activations at the centroid.
 
-    Paper: Layer-Wise Abstraction; icf holds A, S W and S b, partition P, bound V and u."""
+    Paper: Layer-Wise Abstraction; icf holds A, S W and S b, partition P, bound V and u. Departs from it: `concrete`
+    neurons, singletons whose lower bound keeps the ReLU too, which is what refinement ends in."""
 
     layer: Layer
     y: Array
@@ -27,6 +29,7 @@ class AbstractLayer:
     icf: ICF
     partition: Partition
     bound: UpperBound
+    concrete: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, layer: Layer, x: Array, y: Array, anchor: Anchor, choose: Strategy) -> "AbstractLayer":
@@ -35,8 +38,16 @@ class AbstractLayer:
         partition = choose(icf)
         return cls(layer, y, anchor, icf, partition, _valid_bound(icf, partition))
 
-    def with_partition(self, partition: Partition) -> "AbstractLayer":
-        return replace(self, partition=partition, bound=_valid_bound(self.icf, partition))
+    def with_partition(self, partition: Partition, concrete: Iterable[int] = ()) -> "AbstractLayer":
+        chosen = frozenset(concrete)
+        if not chosen <= {subset[0] for subset in partition.subsets if len(subset) == 1}:
+            raise AbstractionError("only a neuron that shares its ReLU with no other can be concrete: split it off")
+        return replace(self, partition=partition, bound=_valid_bound(self.icf, partition), concrete=chosen)
+
+    @property
+    def parts(self) -> bool:
+        """Whether its two bounds differ even where those of its inputs do not."""
+        return len(self.concrete) < self.layer.outputs
 
     @property
     def shared_weight(self) -> Weight:
@@ -68,7 +79,13 @@ class AbstractLayer:
             int((active & alone).sum()),
             int(active.sum()),
             -self.y[self.order[active]] if clip else None,
+            self._concrete(active | alone) if self.concrete else None,
         )
+
+    def _concrete(self, rows: NDArray[np.bool_]) -> Concrete:
+        """The concrete neurons, where `rows` are the places of all neurons whose y is at hand."""
+        places = np.flatnonzero(np.isin(self.order, list(self.concrete)))
+        return Concrete(places, np.cumsum(rows)[places] - 1, self.y[self.order[places]])
 
 
 @dataclass(frozen=True, eq=False)

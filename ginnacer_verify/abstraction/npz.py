@@ -42,6 +42,7 @@ def save(abstraction: Abstraction, path: str | Path) -> None:
         arrays[f"bias{number}"] = layer.bias
     for number, partition in abstraction.partitions.items():
         arrays[f"partition{number}"] = partition.subset_of
+        arrays[f"concrete{number}"] = np.array(sorted(abstraction.concrete[number]), dtype=np.intp)
     with Path(path).open("wb") as file:
         np.savez_compressed(file, **arrays)
 
@@ -70,7 +71,7 @@ def _rebuilt(arrays: dict[str, Any]) -> Abstraction:
     chosen = {
         number: Partition.of(arrays[f"partition{number}"]) for number in numbers if f"partition{number}" in arrays
     }
-    return abstract(
+    found = abstract(
         network,
         arrays["centroid"],
         strategy=[partial(_given, partition) for partition in chosen.values()],
@@ -79,6 +80,9 @@ def _rebuilt(arrays: dict[str, Any]) -> Abstraction:
         box=Box(*arrays["domain"]),
         clip=bool(arrays["clip"]),
     )
+    for number, partition in chosen.items():
+        found = found.with_partition(number, partition, arrays.get(f"concrete{number}", np.zeros(0, np.intp)).tolist())
+    return found
 
 
 def _given(partition: Partition, icf: ICF) -> Partition:

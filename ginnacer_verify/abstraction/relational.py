@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ginnacer_verify.abstraction.fold import MARGIN, Affine, Expressions
+from ginnacer_verify.abstraction.base import base_of
+from ginnacer_verify.abstraction.fold import Expressions
 from ginnacer_verify.abstraction.icf import ICF, Anchor, canonical_form
 from ginnacer_verify.abstraction.partition import Partition, upper_bound
 from ginnacer_verify.arrays import Array, dense, read_only
@@ -26,7 +27,7 @@ from ginnacer_verify.bounds.chain import Bounds, gamma, interval
 from ginnacer_verify.box import Box
 from ginnacer_verify.graph.network import Layer
 from ginnacer_verify.properties.property import Polytope
-from ginnacer_verify.query.query import Base, Query, Relus, Shared
+from ginnacer_verify.query.query import Base, Query, Shared, singleton
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +46,7 @@ class Relational:
     ) -> "Relational":
         """The outputs of `layers` are the property's rows, off by `row_error`: unsafe where all are at most 0."""
         expressions = Expressions.of(layers, box, bounds)
-        base = Base(
-            Box(box.lower[expressions.varying], box.upper[expressions.varying]),
-            box.lower,
-            expressions.varying,
-            _relus(expressions, bounds),
-            _unsafe(expressions.leaving[-1], row_error),
-            _over_z(inputs, box, expressions),
-        )
+        base = base_of(expressions, box, bounds, inputs=inputs, row_error=row_error)
         return cls(tuple(layers), box, bounds, expressions, base)
 
     def query(self, kept: Iterable[Shared] = ()) -> Query:
@@ -71,16 +65,7 @@ class Relational:
 
     def singleton(self, member: int) -> Shared:
         """The subset that makes one unstable ReLU exact."""
-        relus = self.base.relus
-        return Shared(
-            (member,),
-            np.zeros(1, dtype=np.bool_),
-            relus.weight[member],
-            float(relus.bias[member]),
-            float(relus.lower[member]),
-            float(relus.upper[member]),
-            read_only([]),
-        )
+        return singleton(self.base, member)
 
     def shared(self, members: Sequence[int], trace: Sequence[Array]) -> Shared:
         """The subset of `members`, all of one layer, in the form that they have at the trace of a centroid.
@@ -110,7 +95,7 @@ class Relational:
     def icf(self, members: Sequence[int], trace: Sequence[Array]) -> tuple[ICF, Anchor]:
         """The members' rows, all of one layer, in ICF at a trace, and the corner that they are measured from."""
         relus = self.base.relus
-        number, neurons = int(relus.layer[members[0]]), relus.neuron[list(members)]
+        number, neurons = int(relus.layer[members[0]]), [relus.neurons[i][0] for i in members]
         layer, x = self.layers[number], trace[number]
         chosen = Layer(layer.weight[neurons], layer.bias[neurons])
         anchor = Anchor.nearest(Box(*self._inputs_of(number)), x)
@@ -121,37 +106,3 @@ class Relational:
         if number == 0:
             return self.box.lower, self.box.upper
         return np.maximum(self.bounds.lower[number - 1], 0.0), np.maximum(self.bounds.upper[number - 1], 0.0)
-
-
-def _relus(expressions: Expressions, bounds: Bounds) -> Relus:
-    places = list(zip(expressions.layer, expressions.neuron, strict=True))
-    width = expressions.entering[0].matrix.shape[1]
-
-    def gather(values: Sequence[Array]) -> Array:
-        return read_only([values[layer][neuron] for layer, neuron in places])
-
-    lower, upper = gather(bounds.lower), gather(bounds.upper)
-    error = gather([y.error for y in expressions.leaving])
-    weight = read_only([expressions.leaving[layer].matrix[neuron] for layer, neuron in places] or np.zeros((0, width)))
-    return Relus(
-        weight,
-        gather([y.offset for y in expressions.leaving]),
-        lower,
-        upper,
-        read_only(error + MARGIN * (1 + np.maximum(-lower, upper))),
-        expressions.layer,
-        expressions.neuron,
-    )
-
-
-def _unsafe(rows: Affine, row_error: Array) -> Polytope:
-    slack = row_error + rows.error + MARGIN * (1 + rows.size)
-    return Polytope.of(rows.matrix, -rows.offset + slack)
-
-
-def _over_z(inputs: Polytope, box: Box, expressions: Expressions) -> Polytope:
-    """Linear constraints on the inputs as constraints on z."""
-    entering = expressions.entering[0]
-    size = np.abs(inputs.matrix) @ np.maximum(np.abs(box.lower), np.abs(box.upper)) + np.abs(inputs.offset)
-    offset = inputs.offset - inputs.matrix @ entering.offset + MARGIN * (1 + size)
-    return Polytope.of(inputs.matrix @ entering.matrix, offset)

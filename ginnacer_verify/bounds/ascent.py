@@ -103,9 +103,11 @@ def ascend(
         slack = gamma(rows.shape[1] + 4) * (np.abs(chosen.rows * moved)).sum(axis=1)
         size = np.matmul(chosen.rows[:, None], np.abs(rows))[:, 0]
         slack = slack + gamma(rows.shape[1] + 4) * (size * known.largest(last)).sum(axis=1)
-        bound = found.least(known.box_lower, known.box_upper)[:, 0] - level - 2 * slack
+        bound = found.within(known)[:, 0] - level - 2 * slack
         bound = np.where(np.isfinite(bound), bound, -np.inf)
         corner = np.where(found.slope[:, 0] > 0, known.box_lower, known.box_upper)
+        if known.ball is not None:
+            corner = np.clip(known.ball.lowest(found.slope[:, 0]), known.box_lower, known.box_upper)
         values, used = _forward(graph, corner, found, known, chosen.choices(cuts))
         now = Found(bound, corner, found, values, chosen)
         best = now if best is None else _better(best, now)

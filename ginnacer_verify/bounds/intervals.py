@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.box import Ball
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
 from ginnacer_verify.rounding import TINY, UNIT, gamma
 
@@ -23,6 +24,8 @@ class Known:
     lower: list[Array] = field(default_factory=list)
     upper: list[Array] = field(default_factory=list)
     sizes: list[Array] = field(default_factory=list)
+    ball: Ball | None = None
+    """Where there is one, inputs lie in it as well."""
 
     @property
     def batch(self) -> int:
@@ -49,6 +52,8 @@ class Known:
     def empty(self) -> NDArray[np.bool_]:
         """Which boxes of the batch hold no input that satisfies all cuts, by their intervals alone."""
         none = np.asarray((self.box_lower > self.box_upper).any(axis=1))
+        if self.ball is not None:
+            none = none | self.ball.misses(self.box_lower, self.box_upper)
         for low, high in zip(self.lower, self.upper, strict=True):
             none = np.asarray(none | (low > high).any(axis=1))
         return none

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import Known, step
+from ginnacer_verify.box import Ball
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.graph.function import Lines
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
@@ -62,6 +63,20 @@ class Planes:
         error = self.error + gamma(self.slope.shape[-1] + 8) * largest
         bound = _rows_times(self.slope, middle) + self.constant - size - 2 * error - TINY
         return np.where(np.isfinite(bound), bound, -np.inf)
+
+    def within(self, known: Known) -> Array:
+        """A lower bound of each row on its box, or on what it has in common with the ball if there is one."""
+        lower, upper = known.box_lower, known.box_upper
+        bound = self.least(lower, upper)
+        if known.ball is None:
+            return bound
+        share = known.ball.share(self.slope, lower[:, None], upper[:, None])
+        rest = Planes(self.slope - share, np.zeros_like(self.constant), np.zeros_like(self.error))
+        one, other = known.ball.least(share, self.constant, self.error), rest.least(lower, upper)
+        largest = np.maximum(np.abs(lower), np.abs(upper))
+        lost = gamma(4) * (np.abs(one) + np.abs(other)) + gamma(8) * _rows_times(np.abs(self.slope), largest)
+        both = one + other - 2 * lost - TINY
+        return np.maximum(bound, np.where(np.isfinite(both), both, -np.inf))
 
 
 def _rows_times(rows: Array, values: Array) -> Array:
@@ -148,7 +163,7 @@ def planes(
 @np.errstate(all="ignore")
 def below(graph: Graph, start: int, rows: Array, known: Known, choices: Choices = PLAIN) -> Array:
     """Lower bounds of `rows @ value of node start`, rows (rows, size), on every box: (batch, rows)."""
-    return planes(graph, start, rows[None], known, choices).least(known.box_lower, known.box_upper)
+    return planes(graph, start, rows[None], known, choices).within(known)
 
 
 @np.errstate(all="ignore")
@@ -160,12 +175,13 @@ def tightened(
     within: Known | None = None,
     deadline: Deadline = FOREVER,
     work: float = np.inf,
+    ball: Ball | None = None,
 ) -> Known:
     """Intervals of all nodes with those that functions are loose on tightened by back-substitution, node by node.
 
     `within` is known before (of larger boxes, or with cuts). Nodes whose rows would take more than `work`
     multiplications keep their intervals, as do all that the deadline leaves no time for."""
-    known = Known(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
+    known = Known(np.asarray(lower, np.float64), np.asarray(upper, np.float64), ball=ball)
     cost = np.zeros(len(graph.nodes))
     wanted = _entering(graph)
     for number, node in enumerate(graph.nodes):

@@ -1,26 +1,40 @@
 """Proofs by halving boxes, for few varying inputs: the checker bounds every leaf by itself, the file holds the cuts.
 
-Boxes are taken in blocks. At the root of a block the checker is told to bound all neurons; what is stable there need
-not be looked at again below, and what is zero is left out of the network. What stays open becomes the root of a block.
+Where an engine has recorded how it halved a box, the proof does the same. A box that it closed is closed by the bounds
+of the checker, by multipliers if those do not suffice, or else it is halved further.
 """
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ginnacer_check import proof
+from ginnacer_check.bounds import Known
 from ginnacer_check.check import Closer, Context, Leaf, Region
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.certificate.tree import Tree, halve, mixed
+from ginnacer_verify.bounds.ascent import Multipliers
+from ginnacer_verify.certificate.climb import Climber
+from ginnacer_verify.certificate.tree import Tree, halve, leaf_bytes
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.record import Record
 
-DEPTH = 7
-"""A block halves its box so often at most."""
+DEPTH, FEW = 7, 8
+"""A block halves its box so often at most; blocks of so few leaves get no bounds of their own."""
 BATCH = 128
-MIXES = 12
-"""Steps in the search for a mixture of rows."""
+MIXES, STEPS = 20, 10
+"""How often shares of rows, and then all multipliers, are improved."""
 EVEN = 1.0
 """How much an input's share of its first width counts beside how far the bound moves along it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Open:
+    """A region that is not closed yet: its node of the tree, and how often it was cut since its context."""
+
+    node: int
+    region: Region
+    cuts: int = 0
 
 
 class OutOfTime(Exception):
@@ -34,77 +48,96 @@ class TooNear(Exception):
 class Boxes:
     """Halves boxes of one part until the checker's own bounds close all of them."""
 
-    def __init__(self, closer: Closer, tree: Tree, deadline: Deadline) -> None:
-        self.closer, self.tree, self.deadline = closer, tree, deadline
-        self.contexts = self.boxes = 0
+    def __init__(self, closer: Closer, tree: Tree, deadline: Deadline, record: Record) -> None:
+        self.closer, self.tree, self.deadline, self.record = closer, tree, deadline, record
+        self.climber = Climber(closer.problem, deadline)
+        self.contexts = 0
 
     def prove(self, root: int, region: Region) -> None:
         self.root = np.maximum(region.upper - region.lower, 1e-300)
-        blocks = [(root, region)]
+        level = [Open(root, region)]
         if len(region.open) > 1:
             nodes = self.tree.cut(root, proof.EACH, len(region.open))
-            blocks = [(node, replace(region, open=(k,))) for node, k in zip(nodes, region.open, strict=True)]
-        while blocks:
-            node, region = blocks.pop()
-            blocks += self._block(node, region)
+            level = [Open(node, replace(region, open=(k,))) for node, k in zip(nodes, region.open, strict=True)]
+        level = [leaf for one in level for leaf in self._recorded(one)]
+        while level:
+            level = [half for some in batches(level) for half in self._tried(some)]
 
-    def _block(self, root: int, region: Region) -> list[tuple[int, Region]]:
-        """One block; what stays open."""
-        self.contexts += 1
-        context = Context(self.contexts, region.context, proof.BOUNDS, region.lower, region.upper, ())
-        (node,) = self.tree.cut(root, proof.BOUNDS, 1)
-        level = [(node, replace(region, context=context))]
+    def _recorded(self, first: Open) -> Iterator[Open]:
+        """The boxes that were not recorded as halved. Bounds of all neurons are found on the way every DEPTH cuts."""
+        stack = [first]
+        while stack:
+            one = stack.pop()
+            index = self._cut(one.region)
+            if index is None:
+                yield one
+            else:
+                if one.cuts % DEPTH == 0 and self._many(one.region):
+                    one = self._bounded(one)
+                stack += self._halved(one, index)[::-1]
+
+    def _cut(self, region: Region) -> int | None:
+        return self.record.cut_of(region.open[0], region.lower, region.upper)
+
+    def _many(self, region: Region) -> bool:
+        """Whether the box was recorded as halved into more than a few."""
+        level = [region]
         for _ in range(DEPTH):
-            level = self._level(level)
-            if not level:
-                break
-        return level[::-1]
+            halves = [(one, self._cut(one)) for one in level]
+            level = [half for one, index in halves for half in ([one] if index is None else halves_of(one, index))]
+            if len(level) > FEW:
+                return True
+        return False
 
-    def _level(self, level: list[tuple[int, Region]]) -> list[tuple[int, Region]]:
+    def _bounded(self, one: Open) -> Open:
+        """The region with all of its neurons bounded, for what follows."""
+        self.contexts += 1
+        inside = 1 + (one.region.context.inside if one.region.context else 0)
+        (child,) = self.tree.cut(one.node, proof.BOUNDS, 1)
+        return Open(child, replace(one.region, context=Context(self.contexts, one.region, (), inside)))
+
+    def _halved(self, one: Open, index: int) -> list[Open]:
+        pairs = zip(self.tree.cut(one.node, halve(index)), halves_of(one.region, index), strict=True)
+        return [Open(node, region, one.cuts + 1) for node, region in pairs]
+
+    def _tried(self, some: list[Open]) -> list[Open]:
         """Close what can be closed; the halves of the rest."""
-        halves: list[tuple[int, Region]] = []
-        for first in range(0, len(level), BATCH):
-            if self.deadline.passed:
-                raise OutOfTime
-            some = level[first : first + BATCH]
-            met: dict[int, Array] = {}
-            leaves = [Leaf(region, proof.TIGHT, 0, tighten=True) for _, region in some]
-            closed, _ = self.closer.close(leaves, met=met)
-            slope = np.abs(met[0]).mean(axis=1) if 0 in met else np.ones((1, len(some[0][1].lower)))
-            slope = np.broadcast_to(np.nan_to_num(slope), (len(some), slope.shape[1]))
-            self.boxes += len(some)
-            records = [proof.TIGHT] * len(some)
-            if 0 in met and met[-1].shape[1] > 1 and not closed.all():
-                closed = self._mix(leaves, closed, met, records)
-            for (node, region), done, steep, record in zip(some, closed, slope, records, strict=True):
-                if done:
-                    self.tree.close(node, record)
-                    continue
-                i = widest(region, steep, self.root)
-                left, right = self.tree.cut(node, halve(i))
-                below, above = halves_of(region, i)
-                halves += [(left, below), (right, above)]
+        if self.deadline.passed:
+            raise OutOfTime
+        leaves = [Leaf(one.region, tighten=True) for one in some]
+        known, met = self.closer.bounded(leaves), dict[int, Array]()
+        closed, _ = self.closer.close(leaves, known=known, met=met)
+        closed, leaves = self._climbed(leaves, closed, known, met)
+        steep = np.broadcast_to(np.nan_to_num(np.abs(met[0]).mean(axis=1)), (len(some), len(self.root)))
+        halves: list[Open] = []
+        for i, one in enumerate(some):
+            if closed[i]:
+                self.tree.close(one.node, leaf_bytes(leaves[i]))
+            else:
+                one = self._bounded(one) if one.cuts >= DEPTH else one
+                halves += self._halved(one, widest(one.region, steep[i], self.root))
         return halves
 
-    def _mix(self, leaves: list[Leaf], closed: Array, met: dict[int, Array], records: list[bytes]) -> Array:
-        """Try mixtures of the rows where no single row is positive: several rows that cannot all hold at once."""
+    def _climbed(
+        self, leaves: list[Leaf], closed: Array, known: Known, met: dict[int, Array]
+    ) -> tuple[Array, list[Leaf]]:
+        """Look for multipliers where single rows with the checker's own lines do not suffice."""
         again = np.flatnonzero(np.logical_not(closed))
-        lower = np.array([leaves[i].region.lower for i in again])
-        upper = np.array([leaves[i].region.upper for i in again])
-        found = _mixtures(
-            np.broadcast_to(met[0], (len(leaves), *met[0].shape[1:]))[again], met[-1][again], lower, upper
+        if not len(again):
+            return closed, leaves
+        own = known.part(again)
+        shares = mixtures(met[0][again], met[-1][again], own.lower[0], own.upper[0])
+        better, _ = self.climber.climb(
+            [leaves[i] for i in again], own, {}, STEPS, [Multipliers(rows=r) for r in shares]
         )
-        shares = found.astype(np.float32).astype(float)
-        tried = [replace(leaves[i], kind=proof.MIXED, shares=shares[k]) for k, i in enumerate(again)]
-        done, _ = self.closer.close(tried)
-        for k, i in enumerate(again):
-            records[i] = mixed(shares[k], np.zeros(0), None, tighten=True) if done[k] else records[i]
-        closed = np.array(closed)
-        closed[again] = done
-        return closed
+        done, _ = self.closer.close(better, known=own)
+        closed, leaves = np.array(closed), list(leaves)
+        for i, leaf, fine in zip(again, better, done, strict=True):
+            closed[i], leaves[i] = fine, leaf if fine else leaves[i]
+        return closed, leaves
 
 
-def _mixtures(slope: Array, bound: Array, lower: Array, upper: Array) -> Array:
+def mixtures(slope: Array, bound: Array, lower: Array, upper: Array) -> Array:
     """Shares of planes, (batch, rows), whose mixture is as high as a few steps get it on its box."""
     level = bound - np.where(slope > 0, slope * lower[:, None], slope * upper[:, None]).sum(axis=-1)
     shares = best = np.full(bound.shape, 1 / bound.shape[1])
@@ -120,6 +153,15 @@ def _mixtures(slope: Array, bound: Array, lower: Array, upper: Array) -> Array:
         shares = shares * np.exp(values / scale / (1 + 0.3 * step))
         shares = shares / shares.sum(axis=1, keepdims=True)
     return np.asarray(np.nan_to_num(best))
+
+
+def batches(level: list[Open]) -> Iterator[list[Open]]:
+    """Regions that can be bounded together."""
+    kinds: dict[object, list[Open]] = {}
+    for one in level:
+        kinds.setdefault((one.region.open, one.region.context is None), []).append(one)
+    for some in kinds.values():
+        yield from (some[first : first + BATCH] for first in range(0, len(some), BATCH))
 
 
 def halves_of(region: Region, i: int) -> tuple[Region, Region]:

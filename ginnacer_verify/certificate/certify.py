@@ -12,6 +12,7 @@ from ginnacer_verify.certificate.boxes import Boxes, OutOfTime, TooNear
 from ginnacer_verify.certificate.phases import Phases
 from ginnacer_verify.certificate.tree import Tree, write
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.verdict import Undecided, Verdict, Violated
 from ginnacer_verify.version import __version__
 
@@ -28,8 +29,12 @@ class Certified:
     regions: int = 0
 
 
-def certify(model: bytes, text: bytes, verdict: Verdict, path: Path, deadline: Deadline) -> Certified:
-    """Write a certificate for a verdict about the network and the property of these files."""
+def certify(
+    model: bytes, text: bytes, verdict: Verdict, path: Path, deadline: Deadline, record: Record | None = None
+) -> Certified:
+    """Write a certificate for a verdict about the network and the property of these files.
+
+    `record` is what the engine that found the verdict has told."""
     if isinstance(verdict, Undecided):
         return Certified(None, "nothing was decided, so there is nothing to certify")
     try:
@@ -42,7 +47,7 @@ def certify(model: bytes, text: bytes, verdict: Verdict, path: Path, deadline: D
         return Certified(path)
     tree, closer = Tree(), Closer(problem)
     try:
-        roots = list(_prove(problem, tree, closer, deadline))
+        roots = list(_prove(problem, tree, closer, deadline, record or Record()))
     except OutOfTime:
         return Certified(
             None, "no certificate: the time limit was reached after the verdict; give it more with --timeout"
@@ -53,9 +58,9 @@ def certify(model: bytes, text: bytes, verdict: Verdict, path: Path, deadline: D
     return Certified(path, regions=len(tree.records))
 
 
-def _prove(problem: Problem, tree: Tree, closer: Closer, deadline: Deadline) -> Iterator[int]:
+def _prove(problem: Problem, tree: Tree, closer: Closer, deadline: Deadline, record: Record) -> Iterator[int]:
     """The root of each part's proof."""
-    boxes = Boxes(closer, tree, deadline)
+    boxes = Boxes(closer, tree, deadline, record)
     phases: Phases | None = None
     for number, part in enumerate(problem.parts):
         root = tree.new()
@@ -65,5 +70,4 @@ def _prove(problem: Problem, tree: Tree, closer: Closer, deadline: Deadline) -> 
         else:
             phases = phases or Phases(closer, tree, deadline)
             phases.prove(root, region)
-        closer.learned.clear()
         yield root

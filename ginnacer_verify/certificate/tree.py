@@ -1,13 +1,15 @@
 """The tree of a proof on its way to a file: records, parents first, compressed as docs/certificate.md says."""
 
 import json
+import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ginnacer_check import proof
+from ginnacer_check.check import Claim, Leaf
 from ginnacer_verify.arrays import Array
 
 
@@ -59,14 +61,30 @@ def phase(relu: int, index: int) -> bytes:
     return proof.PHASE + whole(relu) + whole(index)
 
 
-def slopes_bytes(slopes: Mapping[int, Array]) -> bytes:
-    return b"".join(np.rint(255 * slopes[k]).astype(np.uint8).tobytes() for k in sorted(slopes))
+def lemma(claims: Sequence[Claim]) -> bytes:
+    """Bounds of neurons: each has a tree of its own, and then they are known."""
+    said = (whole(c.relu) + whole(c.index) + whole(0 if c.sign > 0 else 1) + struct.pack("<d", c.at) for c in claims)
+    return proof.LEMMA + whole(len(claims)) + b"".join(said)
 
 
-def mixed(shares: Array, weights: Array, slopes: Mapping[int, Array] | None, *, tighten: bool = False) -> bytes:
-    """A leaf with multipliers."""
-    numbers = np.concatenate([shares, weights]).astype("<f4").tobytes()
-    return proof.MIXED + whole((2 if slopes else 0) + tighten) + numbers + (slopes_bytes(slopes) if slopes else b"")
+def rounded(multipliers: Array) -> Array:
+    """Multipliers as a file holds them: eight bits each, which any are sound with."""
+    bits = np.asarray(multipliers, np.float32).view(np.uint32)
+    return ((bits + np.uint32(0x8000)) & np.uint32(0xFFFF0000)).view(np.float32).astype(float)
+
+
+def levels(slopes: Array) -> Array:
+    """Slopes as a file holds them."""
+    return np.rint(128 * np.clip(slopes, 0, 1)) / 128
+
+
+def leaf_bytes(leaf: Leaf) -> bytes:
+    """The record of a leaf."""
+    if leaf.shares is None:
+        return proof.TIGHT if leaf.tighten else proof.PLAIN
+    numbers = np.concatenate([leaf.shares, leaf.weights]).astype("<f4").tobytes()
+    slopes = b"".join((128 * one).astype(np.uint8).tobytes() for one in leaf.slopes)
+    return proof.MIXED + whole((2 if leaf.slopes else 0) + leaf.tighten) + numbers + slopes
 
 
 def write(

@@ -44,12 +44,17 @@ def add_abstraction_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("FILE|zeros|box", "PROP"),
         help="a .npy, .csv or .txt file, the origin, or the middle of a property's box, which `box PROP` also reads",
     )
+    parser.add_argument("--seed", type=whole(0), default=0, help="for --strategy random")
+    add_partition_arguments(parser)
+
+
+def add_partition_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Who shares a ReLU with whom, here and in `ginnacer verify`."""
     parser.add_argument(
         "--strategy",
         default="first-fit",
         help=f"{', '.join(NAMED)}, budget=K or budget=K1,K2,... (ReLUs per abstracted layer); default: first-fit",
     )
-    parser.add_argument("--seed", type=whole(0), default=0, help="for --strategy random")
     parser.add_argument("--layers", default="all", help="which to abstract, from 1: all, 2-, 1-3 or 1,4; default: all")
     parser.add_argument(
         "--inputs",

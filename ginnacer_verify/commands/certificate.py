@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         "status": report.status,
         "bytes": args.certificate.stat().st_size,
         "leaves": report.leaves,
-        "bounds": report.contexts,
+        "lemmas": report.lemmas,
         "depth": report.depth,
         "margin": report.margin if report.leaves else None,
     }

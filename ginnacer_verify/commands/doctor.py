@@ -79,7 +79,7 @@ def _question(name: str) -> str:
     from ginnacer_verify.arrays import read_only
     from ginnacer_verify.box import Box
     from ginnacer_verify.engines.parts import Bounded, Part
-    from ginnacer_verify.engines.refinement.refine import exact
+    from ginnacer_verify.engines.refinement.relational import exact
     from ginnacer_verify.graph.network import Network
     from ginnacer_verify.properties.property import Disjunct, Polytope, Property
     from ginnacer_verify.query.query import Sat, Unsat

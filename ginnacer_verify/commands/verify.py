@@ -7,22 +7,29 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ginnacer_verify.abstraction.npz import load_abstraction
+from ginnacer_verify.commands.abstract import add_partition_arguments, parse_layers, parse_strategy, read_centroid
 from ginnacer_verify.commands.files import content, read_property, write_witness
 from ginnacer_verify.commands.networks import add_networks, load_all, split_files
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.commands.sentence import sentence, shortened
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.progress import observer
-from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES
+from ginnacer_verify.engines.record import Record
+from ginnacer_verify.engines.refinement.abstracted import Options
+from ginnacer_verify.engines.refinement.methods import method_names, refinement_names
+from ginnacer_verify.engines.refinement.relational import INITIAL
 from ginnacer_verify.engines.verdict import Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.engines.verify import ARITHMETICS, ENGINES, RESTARTS, verify
 from ginnacer_verify.errors import InputError, OutOfTime
+from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.query.backend import backend_names
 from ginnacer_verify.replay.witness import witness_text
 
 USAGE = "give one network and one property, `verify NET PROP`, or networks by name, `verify PROP --network N=NET ...`"
-LOOP = ("backend", "initial", "refine", "per_round")
+LOOP = ("backend", "abstraction", "initial", "refine", "per_round")
 """Options of the loop, by their names in `verify`."""
 
 
@@ -43,9 +50,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=whole(1), metavar="N", help="of the native engines (default: all cores)")
     loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
     loop.add_argument("--backend", choices=backend_names(), help="the solver (default: highs)")
+    loop.add_argument(
+        "--abstraction",
+        metavar="NAME|FILE.npz",
+        help=f"what is asked: {', '.join(method_names())}, or what `abstract` saved (default: relational)",
+    )
     loop.add_argument("--initial", choices=list(INITIAL), help="which ReLUs the first query keeps (default: relaxed)")
-    loop.add_argument("--refine", choices=list(STRATEGIES), help="how a query is refined (default: split)")
+    loop.add_argument("--refine", choices=refinement_names(), help="how it is refined (default: split, or bisect)")
     loop.add_argument("--per-round", type=whole(1), metavar="N", help="ReLUs to refine per round (default: 8)")
+    paper = parser.add_argument_group("--abstraction paper", "how it begins, as in `ginnacer abstract`")
+    paper.add_argument("--centroid", metavar="FILE|zeros|box", help="where it is exact (default: box, its middle)")
+    add_partition_arguments(paper)
     parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
     parser.add_argument("--since", type=_seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
     parser.add_argument("--seed", type=whole(0), default=0, help="random seed (default: 0)")
@@ -70,7 +85,9 @@ def run(args: argparse.Namespace) -> int:
         networks = load_all(files, deadline)
     except OutOfTime as problem:
         return _late(args, problem, deadline)
+    record = Record(prop) if args.certificate else None
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
+    given |= _start(args, networks)
     try:
         with observer(args.trace, live=not (args.quiet or args.json)) as observe:
             verdict = verify(
@@ -83,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
                 restarts=0 if args.no_attack else RESTARTS,
                 observe=observe,
                 arithmetic=args.arithmetic,
+                record=record,
                 **given,
             )
     except OutOfTime as problem:
@@ -92,21 +110,50 @@ def run(args: argparse.Namespace) -> int:
         write_witness(args.witness, prop, verdict.counterexample)
         remark(args, f"counterexample: {args.witness}")
     if args.certificate:
-        _certify(args, list(files.values()), property_file, verdict, deadline)
+        _certify(args, list(files.values()), property_file, verdict, deadline, record)
     if args.trace:
         remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0
 
 
+def _start(args: argparse.Namespace, networks: dict[str, Graph]) -> dict[str, Any]:
+    """How the paper's abstraction begins, where that is asked for."""
+    own = args.centroid or args.clip or args.inputs or args.strategy != "first-fit" or args.layers != "all"
+    saved = args.abstraction is not None and args.abstraction.endswith(".npz")
+    if own and (saved or args.abstraction != "paper"):
+        raise InputError("--centroid, --strategy, --layers, --inputs and --clip need --abstraction paper")
+    if saved:
+        return {"abstraction": load_abstraction(args.abstraction)}
+    if not own:
+        return {}
+    if len(networks) != 1:
+        raise InputError("--abstraction paper takes one network")
+    chain = as_chain(next(iter(networks.values())))
+    return {
+        "options": Options(
+            centroid=None if args.centroid in (None, "box") else read_centroid(args.centroid, chain, None),
+            strategy=parse_strategy(args.strategy, args.seed),
+            layers=parse_layers(args.layers, len(chain.layers) - 1),
+            inputs=args.inputs,
+            clip=args.clip,
+        )
+    }
+
+
 def _certify(
-    args: argparse.Namespace, networks: list[Path], property_file: Path, verdict: Verdict, deadline: Deadline
+    args: argparse.Namespace,
+    networks: list[Path],
+    property_file: Path,
+    verdict: Verdict,
+    deadline: Deadline,
+    record: Record | None,
 ) -> None:
     from ginnacer_verify.certificate.certify import certify
 
     if len(networks) > 1:
         remark(args, "no certificate: proofs about several networks cannot be written yet")
         return
-    written = certify(content(networks[0]), content(property_file), verdict, args.certificate, deadline)
+    written = certify(content(networks[0]), content(property_file), verdict, args.certificate, deadline, record)
     remark(args, f"certificate: {written.path}" if written.path else written.reason)
 
 

@@ -11,22 +11,29 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ginnacer_verify import native
+from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.refinement import loop as cegar
-from ginnacer_verify.engines.refinement.refine import INITIAL, STRATEGIES, Strategy
+from ginnacer_verify.engines.refinement.abstracted import Options, Refine
+from ginnacer_verify.engines.refinement.methods import method_named, refinement_named
+from ginnacer_verify.engines.refinement.relational import INITIAL
 from ginnacer_verify.engines.verdict import Holds, Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.errors import InputError, NativeUnavailable, OutOfTime, UnsupportedOperator
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.graph.graph import Affine, Graph
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.loading.model import Model, as_network, shapes_for
 from ginnacer_verify.properties.property import Property
+from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.query.backend import Backend, backend_class
 from ginnacer_verify.replay.attack import falsify
 from ginnacer_verify.replay.joint import subject
@@ -73,6 +80,10 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
     if engine not in ENGINES:
         raise InputError(f"{engine!r} is none of {', '.join(ENGINES)}")
     varying = max((len(disjunct.box.varying) for disjunct in prop.disjuncts), default=0)
+    if any(disjunct.ball is not None for disjunct in prop.disjuncts):
+        if engine not in {"auto", "regions"}:
+            raise InputError(f"the engine {engine} takes boxes only, not balls: use --engine regions")
+        return Choice("regions", "inputs in a ball")
     if isinstance(network, Graph):
         if engine not in {"auto", "regions"}:
             raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine regions")
@@ -116,40 +127,53 @@ def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network 
 
 
 def verify(
-    network: Network | Graph | Mapping[str, Network | Graph],
-    prop: Property,
+    model: Model | Mapping[str, Model],
+    prop: "Property | str | Path | bytes",
     *,
     timeout: float = 60.0,
     engine: str = "auto",
     backend: str | Backend | None = None,
+    abstraction: str | Abstraction | None = None,
+    options: Options | None = None,
     initial: str | None = None,
-    refine: str | Strategy | None = None,
+    refine: str | Refine | None = None,
     per_round: int | None = None,
     seed: int = 0,
     restarts: int = RESTARTS,
     threads: int | None = None,
     observe: Observer | None = None,
     arithmetic: str = "real",
+    record: Record | None = None,
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
 
+    The model is a network, a file, an ONNX model or its bytes, or a torch module; the property is one, or a file.
     A property about several networks takes them by name, `{"f": f, "g": g}`. `Holds` is proved in real arithmetic on
     the network's weights; with the arithmetic "float32" for the network as it is executed in its own precision, in
     whatever order sums are taken. `Violated` carries an input that was replayed in the network's own precision;
     `Undecided` says why. The timeout is one deadline for everything. `restarts` is how often the falsifier starts per
-    disjunct; 0 switches it off. `backend` ("highs"), `initial` ("relaxed"), `refine` ("split", or a function) and
+    disjunct; 0 switches it off. `backend` ("highs"), `abstraction` ("relational", or one of the network to start from),
+    `options` (how it begins: centroid, strategy, ...), `initial` ("relaxed"), `refine` ("split", or a function) and
     `per_round` (8) are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all
-    cores) is for the native engine. `observe` sees at least one moment of every run."""
+    cores) is for the native engine. `observe` sees at least one moment of every run; `record` is told what a
+    certificate needs."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
-    engine = _engine(engine, {"backend": backend, "initial": initial, "refine": refine, "per_round": per_round})
-    _check_names(backend, initial, refine)
+    asked = {"backend": backend, "abstraction": abstraction, "options": options, "initial": initial}
+    engine = _engine(engine, {**asked, "refine": refine, "per_round": per_round})
+    _check_names(backend, abstraction, initial, refine)
     deadline = Deadline.after(timeout)
     if arithmetic not in ARITHMETICS:
         raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
-    whole = subject(network, prop)
+    try:
+        prop = prop if isinstance(prop, Property) else read_vnnlib(prop, deadline=deadline)
+        whole = subject(_networks(model, prop, deadline), prop)
+    except OutOfTime as problem:
+        return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     if arithmetic != "real":
         if whole.originals:
             raise InputError("properties with several networks or with products are decided in real arithmetic only")
+        if any(disjunct.ball is not None for disjunct in prop.disjuncts):
+            raise InputError("balls are decided in real arithmetic only")
         whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
     try:
         given, network = whole, _form(whole, engine, deadline)
@@ -173,8 +197,9 @@ def verify(
             prop,
             timeout=deadline.left,
             backend="highs" if backend is None else backend,
-            initial=initial or choice.initial,
-            refine="split" if refine is None else refine,
+            abstraction=_method(abstraction),
+            options=_options(options, abstraction, initial or choice.initial),
+            refine=refine,
             per_round=8 if per_round is None else per_round,
             seed=seed,
             restarts=restarts,
@@ -190,7 +215,7 @@ def verify(
             raise InputError(
                 "layers that were multiplied out are not what is executed: give the network as it was read"
             )
-        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell)
+        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell, record)
         if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
             finished = loop(remaining, restarts=0)
             numbers = replace(
@@ -212,6 +237,15 @@ def _with_share(verdict: Undecided) -> Undecided:
     return replace(verdict, reason=f"{verdict.reason}; {numbers.proved} of {numbers.parts} parts proved")
 
 
+def _networks(
+    model: Model | Mapping[str, Model], prop: Property, deadline: Deadline
+) -> Network | Graph | Mapping[str, Network | Graph]:
+    shapes = shapes_for(prop.x.shape)
+    if isinstance(model, Mapping):
+        return {name: as_network(one, shapes, deadline) for name, one in model.items()}
+    return as_network(model, shapes, deadline)
+
+
 def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: int, threads: int | None) -> None:
     """Refuse what the command line refuses."""
     if not (isinstance(timeout, int | float | np.number) and math.isfinite(timeout) and timeout >= 0):
@@ -223,15 +257,33 @@ def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: i
             raise InputError(f"{name} must be a whole number, {smallest} or more, not {value!r}")
 
 
-def _check_names(backend: str | Backend | None, initial: str | None, refine: str | Strategy | None) -> None:
+def _method(abstraction: str | Abstraction | None) -> str:
+    """The name of the abstraction; one that is given as a value is the paper's."""
+    if abstraction is None:
+        return "relational"
+    return "paper" if isinstance(abstraction, Abstraction) else abstraction
+
+
+def _options(options: Options | None, abstraction: str | Abstraction | None, initial: str) -> Options:
+    found = replace(options or Options(), initial=initial)
+    return replace(found, saved=abstraction) if isinstance(abstraction, Abstraction) else found
+
+
+def _check_names(
+    backend: str | Backend | None,
+    abstraction: str | Abstraction | None,
+    initial: str | None,
+    refine: str | Refine | None,
+) -> None:
     if isinstance(backend, str):
         backend_class(backend)  # refuses names that there are not
     elif backend is not None and not isinstance(backend, Backend):
         raise InputError(f"backend must be a name or a Backend, not {type(backend).__name__}")
     if initial is not None and initial not in INITIAL:
         raise InputError(f"initial={initial!r} is unknown; choose one of {', '.join(INITIAL)}")
-    if refine is not None and not callable(refine) and refine not in STRATEGIES:
-        raise InputError(f"refine={refine!r} is unknown; choose one of {', '.join(STRATEGIES)}, or give a function")
+    refinement_named(method_named(_method(abstraction)), refine)  # refuses what does not fit
+    if initial is not None and _method(abstraction) != "relational":
+        raise InputError(f"initial={initial!r} is for the relational abstraction, not for {_method(abstraction)}")
 
 
 def _engine(engine: str, loop: dict[str, object]) -> str:
@@ -252,6 +304,7 @@ def _native(
     seed: int,
     restarts: int,
     observe: Observer | None,
+    record: Record | None,
 ) -> tuple[Verdict, Sequence[Part] | None]:
     """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
     network = judge.graph
@@ -260,7 +313,9 @@ def _native(
         share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
         if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
             return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
-    run = _run_of(engine)(judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe)
+    run = _run_of(engine)(
+        judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe, record=record
+    )
     outcome, progress = run.run(), run.progress()
     statistics = Statistics(
         seconds=deadline.spent,

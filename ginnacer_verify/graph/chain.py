@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ginnacer_verify.arrays import Array, Weight
+from ginnacer_verify.arrays import Array
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import NetworkError, UnsupportedOperator
 from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Builder, Graph, Input
 from ginnacer_verify.graph.graph import Tensor as Described
 from ginnacer_verify.graph.layers import Chain, Tensor
-from ginnacer_verify.graph.linear import Dense, LinearMap, Select, linear_map
+from ginnacer_verify.graph.linear import LinearMap, Select, linear_map, matrix_of
 from ginnacer_verify.graph.network import Network
 
 LARGEST_CLIP = 1e15
@@ -80,8 +80,7 @@ def _affine(chain: Chain, node: Affine, sources: list[Tensor]) -> Tensor:
 def _mapped(source: Tensor, linear: LinearMap) -> Tensor:
     if isinstance(linear, Select) and linear.is_identity:
         return source
-    matrix: Weight = linear.weight if isinstance(linear, Dense) else linear.matrix()
-    return source.mapped(matrix, (linear.outputs,))
+    return source.mapped(matrix_of(linear), (linear.outputs,))
 
 
 def _applied(chain: Chain, function: Function, y: list[Tensor], number: int) -> Tensor:

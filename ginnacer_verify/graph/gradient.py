@@ -1,4 +1,4 @@
-"""Gradients of graphs by running them backwards: for attacks, never for proofs."""
+"""Gradients of graphs by running them backwards: for attacks and scores, never for proofs."""
 
 from collections.abc import Callable
 
@@ -17,23 +17,41 @@ def value_and_gradient(
     `leak`, a column with an entry per input, is what functions let through where they are flat: on a plateau the
     gradient itself is 0, or sees only the edge of the plateau."""
     values = list(graph.through(x))
-    held: dict[int, Array] = {len(values) - 1: slope(values[-1])}
+    held = _carried(graph, values, slope(values[-1]), leak)
     gradient = np.zeros_like(x)
+    for node, a in zip(graph.nodes, held, strict=True):
+        if isinstance(node, Input) and a is not None:
+            gradient[:, node.start : node.start + node.size] += a
+    return values[-1], np.where(np.isfinite(gradient), gradient, 0.0)
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def gradients(graph: Graph, x: Array, leak: float = 0.0) -> tuple[list[Array], list[Array]]:
+    """The value of every node at one input, and how each output moves with it: (outputs, size)."""
+    values = [np.asarray(value) for value in graph.through(x[None])]
+    held = _carried(graph, values, np.eye(graph.outputs), leak)
+    zero = (np.zeros((graph.outputs, node.size)) for node in graph.nodes)
+    return [value[0] for value in values], [
+        nothing if a is None else np.where(np.isfinite(a), a, 0.0) for a, nothing in zip(held, zero, strict=True)
+    ]
+
+
+def _carried(graph: Graph, values: list[Array], last: Array, leak: Array | float) -> list[Array | None]:
+    """Coefficients of the output carried back to every node; None where nothing comes."""
+    held: list[Array | None] = [None] * len(values)
+    held[-1] = last
     for number in range(len(values) - 1, -1, -1):
-        if number not in held:
+        a, node = held[number], graph.nodes[number]
+        if a is None:
             continue
-        a, node = held.pop(number), graph.nodes[number]
+        parts: list[Array] = []
         match node:
-            case Input():
-                gradient[:, node.start : node.start + node.size] += a
-                continue
             case Affine():
                 parts = [one.pull_back(a) for one in node.maps]
             case Apply():
                 slopes = node.function.derivative(*(values[source] for source in node.sources))
                 parts = [a * np.where(one == 0.0, leak, one) for one in slopes]
-            case _:
-                raise TypeError(f"{node!r} is no node of a graph")
         for source, part in zip(node.sources, parts, strict=True):
-            held[source] = held[source] + part if source in held else part
-    return values[-1], np.where(np.isfinite(gradient), gradient, 0.0)
+            known = held[source]
+            held[source] = part if known is None else known + part
+    return held

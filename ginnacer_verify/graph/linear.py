@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from ginnacer_verify.arrays import Array, read_only
+from ginnacer_verify.arrays import Array, Weight, dense, read_only
 from ginnacer_verify.errors import NetworkError
 
 Indices = NDArray[np.intp]
@@ -338,3 +338,13 @@ def linear_map(weight: Any, roundings: int = 0) -> LinearMap:
     array = np.asarray(weight, dtype=np.float64)
     few = array.size >= 4096 and np.count_nonzero(array) <= 0.1 * array.size
     return Sparse(array, roundings) if few else Dense(array, roundings)
+
+
+def matrix_of(one: LinearMap) -> Weight:
+    """The matrix of a map, as it is stored if it is."""
+    return one.weight if isinstance(one, Dense) else one.matrix()
+
+
+def dense_of(one: LinearMap) -> Array:
+    """The matrix of a map as a dense array."""
+    return dense(matrix_of(one))

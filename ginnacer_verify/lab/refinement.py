@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ginnacer_verify.engines.refinement import loop as cegar
-from ginnacer_verify.engines.refinement.refine import STRATEGIES
+from ginnacer_verify.engines.refinement.relational import REFINEMENTS
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.lab.cells import Cell, Row
 from ginnacer_verify.lab.experiment import Experiment, Table, groups
@@ -13,12 +13,12 @@ from ginnacer_verify.lab.methods import STYLES, Style
 from ginnacer_verify.lab.setting import Setting
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.rivals import loop
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RIVALS = ("prabhakar", "elboher", "fastlin")
+RIVALS = {"prabhakar": "prabhakar", "elboher": "elboher", "fastlin": "linear"}
+"""How the figures call them, and the loop."""
 COUNTS = ("rounds", "boxes", "kept")
 INSTANCES = {
     "pade": (("pade_64x2", "prop_05"), ("pade_64x2", "prop_14")),
@@ -45,7 +45,7 @@ def cells(setting: Setting) -> list[Cell]:
         Cell.of("refinement", folder=folder, network=network, prop=prop, method=method)
         for folder in setting.networks
         for network, prop in INSTANCES.get(folder, ())
-        for method in (*STRATEGIES, *RIVALS)
+        for method in (*REFINEMENTS, *RIVALS)
     ]
 
 
@@ -57,10 +57,8 @@ def measure(setting: Setting, folder: str, network: str, prop: str, method: str)
         raise InputError(f"{place} lacks {network} or {prop}; set GINNACER_BENCHMARKS or --benchmarks")
     read, asked = load_chain(files[0]), read_vnnlib(files[1])
     timeout, seed = setting.timeout, setting.seed
-    if method in RIVALS:
-        verdict = loop.verify(read, asked, method, timeout=timeout, seed=seed, restarts=0)
-    else:
-        verdict = cegar.verify(read, asked, refine=method, timeout=timeout, seed=seed, restarts=0)
+    abstraction, refine = (RIVALS[method], None) if method in RIVALS else ("relational", method)
+    verdict = cegar.verify(read, asked, abstraction=abstraction, refine=refine, timeout=timeout, seed=seed, restarts=0)
     found = verdict.statistics
     return [
         {

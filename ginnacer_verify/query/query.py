@@ -35,7 +35,8 @@ TOLERANCE = 1e-9
 class Relus:
     """The unstable ReLUs: position i reads `weight[i] @ z + bias[i]`, which lies in `[lower[i], upper[i]]`.
 
-    `layer` and `neuron` say which ReLU of the network it is; `slack` is the rounding error and tolerance of its rows.
+    `layer` and `neurons` say which ReLUs of the network it serves, several if these share it; a layer of -1 is in front
+    of the network. `slack` is the rounding error and tolerance of its rows.
     Strictly triangular: `weight[i]` is zero from the column of the first ReLU of its own layer on."""
 
     weight: Array
@@ -44,7 +45,7 @@ class Relus:
     upper: Array
     slack: Array
     layer: NDArray[np.intp]
-    neuron: NDArray[np.intp]
+    neurons: tuple[tuple[int, ...], ...]
 
     def __len__(self) -> int:
         return len(self.bias)
@@ -83,6 +84,8 @@ class Base:
     relus: Relus
     unsafe: Polytope
     inputs: Polytope
+    own: int | None = None
+    """How many rows of `inputs` are the property's, if others that make up the abstraction follow them."""
 
     @property
     def free(self) -> int:
@@ -101,15 +104,27 @@ class Base:
     def upper(self) -> Array:
         return read_only(np.concatenate([self.box.upper, self.relus.upper + self.relus.slack]))
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether every number of it is one: what overflows cannot be asked."""
+        relus = self.relus
+        rows = (relus.weight, relus.bias, relus.slack, self.unsafe.matrix, self.unsafe.offset)
+        return all(bool(np.isfinite(part).all()) for part in (self.lower, self.upper, relus.lower, *rows))
+
     def tightened(self, amount: float) -> "Base":
         """The base with every row of the property moved inwards, so that a solution is one by more than rounding.
 
         An `Unsat` of it proves nothing about the property."""
-        return replace(self, unsafe=self._inwards(self.unsafe, amount), inputs=self._inwards(self.inputs, amount))
+        return replace(
+            self,
+            unsafe=self._inwards(self.unsafe, amount, len(self.unsafe)),
+            inputs=self._inwards(self.inputs, amount, len(self.inputs) if self.own is None else self.own),
+        )
 
-    def _inwards(self, rows: Polytope, amount: float) -> Polytope:
+    def _inwards(self, rows: Polytope, amount: float, count: int) -> Polytope:
         size = np.abs(rows.matrix) @ np.maximum(np.abs(self.lower), np.abs(self.upper))
-        return Polytope.of(rows.matrix, rows.offset - amount * (1 + np.abs(rows.offset) + size))
+        moved = amount * (1 + np.abs(rows.offset) + size) * (np.arange(len(rows)) < count)
+        return Polytope.of(rows.matrix, rows.offset - moved)
 
     def input_of(self, z: Array) -> Array:
         """The input of the network that a solution stands for."""
@@ -120,6 +135,13 @@ class Base:
     def pre_activations(self, z: Array) -> Array:
         """y of every unstable ReLU, as the query sees it."""
         return np.asarray(self.relus.weight @ z + self.relus.bias)
+
+
+def singleton(base: Base, member: int) -> Shared:
+    """The subset that makes one unstable ReLU exact."""
+    relus, inactive = base.relus, np.zeros(1, dtype=np.bool_)
+    ends = float(relus.bias[member]), float(relus.lower[member]), float(relus.upper[member])
+    return Shared((member,), inactive, relus.weight[member], *ends, read_only([]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +155,15 @@ class Query:
     def binaries(self) -> int:
         """How many ReLUs the solver has to decide: those kept subsets whose shared ReLU is not stable itself."""
         return sum(shared.lower < 0 < shared.upper for shared in self.kept)
+
+    @property
+    def serving(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """For each kept ReLU its layer and the neurons of the network that share it."""
+        layer, neurons = self.base.relus.layer, self.base.relus.neurons
+        return tuple(
+            (int(layer[shared.members[0]]), tuple(n for member in shared.members for n in neurons[member]))
+            for shared in self.kept
+        )
 
     def deviation(self, z: Array) -> Array:
         """x' - relu(y) of every unstable ReLU at a solution: what its abstraction gave away there."""

@@ -108,12 +108,15 @@ def descend(graph: Graph, goal: Goal, box: Box, x: Array, deadline: Deadline) ->
             yield x[np.argsort(excess, kind="stable")[:3]]
         if deadline.passed:
             return
-        x = inside(box.clip(x - step * box.width * np.sign(slope)), goal.disjunct, box)
+        ball = goal.disjunct.ball
+        move = box.width * np.sign(slope) if ball is None else 2 * ball.radius * ball.towards(slope)
+        x = inside(box.clip(x - step * move), goal.disjunct, box)
     yield x[np.argsort(goal.excess(graph.evaluate(x)), kind="stable")[:3]]
 
 
 def inside(x: Array, disjunct: Disjunct, box: Box) -> Array:
-    """The batch moved into the linear input constraints, by projections to just inside of each point's worst row."""
+    """The batch moved into the ball, and into the linear constraints by projections to just inside of the worst row."""
+    x = x if disjunct.ball is None else disjunct.ball.project(x)
     matrix, offset = disjunct.inputs.matrix, disjunct.inputs.offset
     for _ in range(50 if len(offset) else 0):
         over = x @ matrix.T - offset

@@ -183,6 +183,8 @@ class Judge:
             return f"input {i} is {x[i]}, outside of [{box.lower[i]}, {box.upper[i]}]"
         if x not in disjunct.inputs:
             return "the input breaks a linear input constraint of the property"
+        if disjunct.ball is not None and x not in disjunct.ball:
+            return "the input is outside of the property's ball"
         if self.prop.exact(x, y) not in disjunct.outputs:
             return "the output is safe"
         return ""

@@ -8,7 +8,6 @@
                 2018; and CROWN, which differs in the slope of one line
     layerwise   FastLin's lines without substitution, as the GINNACER paper may mean them
     lirpa       FastLin, CROWN and alpha-CROWN of the library auto_LiRPA
-    loop        the abstraction-refinement loop of this project on each of them
 
 Every one is sound in real arithmetic: the rounding of our own sums is accounted for. auto_LiRPA's is not, see there.
 """

@@ -20,7 +20,7 @@ subset of the next, the weight between two inc subsets is
 Either is sound; sum-first is never wider for the same subsets, and is the default. The authors describe the merging of
 two neurons and leave the order open; code that is built on theirs (NARv, core/utils/ar_utils.py) sums maxima.
 
-A property is turned into one output of which a lower bound is needed by `loop`; `sides` says which bounds are.
+The loop turns a property into one output of which a lower bound is needed; `sides` says which bounds are.
 """
 
 from collections.abc import Iterator, Sequence

@@ -34,7 +34,8 @@ def interval_relational(network: IntervalNetwork, box: Box, inputs: Polytope, ro
     rows = [_limits(relational, step, number + pre, int(ends[number])) for number, step in enumerate(steps)]
     matrix = np.vstack([relational.base.inputs.matrix, *(each for each, _ in rows)])
     offset = np.concatenate([relational.base.inputs.offset, *(each for _, each in rows)])
-    return replace(relational, base=replace(relational.base, inputs=Polytope.of(matrix, offset)))
+    base = replace(relational.base, inputs=Polytope.of(matrix, offset), own=len(inputs))
+    return replace(relational, base=base)
 
 
 def _with_pre_layer(first: IntervalLayer) -> IntervalLayer:

@@ -12,6 +12,7 @@ from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.boxes.problem import Folding
 from ginnacer_verify.engines.boxes.search import BATCH, Memory, Search, Worst
 from ginnacer_verify.engines.progress import Observer, Progress
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.properties.property import Disjunct
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge, settle
@@ -37,8 +38,9 @@ class NativeRun:
         seed: int = 0,
         falsify: bool = True,
         observe: Observer | None = None,
+        record: Record | None = None,
     ) -> None:
-        self.judge, self.deadline, self.threads = judge, deadline, threads
+        self.judge, self.deadline, self.threads, self.record = judge, deadline, threads, record
         self.falsify, self.observe, self.random = falsify, observe, np.random.default_rng(seed)
         self.disjuncts = [disjunct for disjunct in judge.prop.disjuncts if not disjunct.box.is_empty]
         self.searches: deque[Search] = deque()
@@ -63,7 +65,7 @@ class NativeRun:
         memory, together = Memory(self.threads), 1 if len(self.disjuncts) <= FEW else BATCH
         for problem in Folding(self.judge.network).problems(self.disjuncts, together):
             self.started += len(problem.members or problem.disjuncts)
-            yield Search(problem, memory)
+            yield Search(problem, memory, self.record)
 
     def _step(self, search: Search, pool: ThreadPoolExecutor) -> Counterexample | str | None:
         before = search.boxes

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.engines.boxes.problem import Integers, Problem
+from ginnacer_verify.engines.record import Record as Recorded
 from ginnacer_verify.native import OPEN, Batch, Record, call
 
 BATCH = 256
@@ -116,9 +117,9 @@ class Worst:
 class Search:
     """The boxes of one problem that are still open. Call `step` until `done`, or as long as there is time."""
 
-    def __init__(self, problem: Problem, memory: Memory) -> None:
+    def __init__(self, problem: Problem, memory: Memory, record: Recorded | None = None) -> None:
         owner = np.arange(len(problem.disjuncts), dtype=np.int64)
-        self.problem, self.memory = problem, memory
+        self.problem, self.memory, self.record = problem, memory, record
         self.frontier = Frontier(Boxes(owner, problem.low, problem.high, -problem.largest, problem.largest))
         self.boxes = self.unstable = 0
         self.stuck = False
@@ -133,7 +134,9 @@ class Search:
 
         Halves of boxes with a lower largest row are put last, where the next batch is taken from."""
         batch = self.frontier.take(BATCH)
+        before = batch.part(np.arange(batch.size)) if self.record else batch
         found = self._bound(batch, pool, deadline)
+        batch = before  # for a certificate boxes are halved only, and each is bounded by itself
         still = np.flatnonzero(found["states"] == OPEN)
         slacks, points = found["slacks"], found["points"]
         self.boxes += batch.size
@@ -141,9 +144,19 @@ class Search:
         self.stuck = _stuck(batch.part(still))
         order = still[np.argsort(-slacks[still], kind="stable")]
         if len(order) and not self.stuck:
-            self.frontier.add(batch.halved(order, found["splits"]))
+            halves = batch.halved(order, found["splits"])
+            self.frontier.add(halves)
+            if self.record:
+                self._tell(self.record, batch.part(order), halves)
         worst = order[: -WORST - 1 : -1]
         return Worst(batch.owner[worst], points[worst], slacks[worst])
+
+    def _tell(self, record: Recorded, batch: Boxes, halves: Boxes) -> None:
+        """Record at which input each box was halved."""
+        at = (batch.high != halves.high[::2]).argmax(axis=1)
+        for owner, low, high, index in zip(batch.owner, batch.low, batch.high, at, strict=True):
+            ends = self.problem.whole(low, owner), self.problem.whole(high, owner)
+            record.halve(self.problem.disjuncts[owner], *ends, self.problem.varying[index])
 
     def _bound(self, batch: Boxes, pool: ThreadPoolExecutor, deadline: Deadline) -> dict[str, Any]:
         count, net, spaces = batch.size, self.problem.net, self.memory.of(self.problem.net)

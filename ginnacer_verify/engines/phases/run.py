@@ -19,6 +19,7 @@ from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.phases.tighten import STEPS, Place, Region, Tightened, tighten
 from ginnacer_verify.engines.phases.trees import Trees, Wanted
 from ginnacer_verify.engines.progress import Observer, Progress
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge
 
@@ -69,6 +70,7 @@ class PhaseRun:
         seed: int = 0,
         falsify: bool = True,
         observe: Observer | None = None,
+        record: Record | None = None,
     ) -> None:
         self.judge, self.deadline, self.falsify, self.observe = judge, deadline, falsify, observe
         self.parts, self.random = parts(judge.prop), np.random.default_rng(seed)

@@ -1,35 +1,36 @@
-"""verify(network, prop, ...) -> Verdict: abstract, ask, replay, refine, and round again; the loop and nothing else."""
+"""verify(network, prop, ...) -> Verdict: abstract, ask, replay, refine, and round again; the loop and nothing else.
+
+abstraction on a region -> query -> backend -> Unsat: proved
+                                           -> Sat: replay -> counterexample, or spurious -> refine -> query
+"""
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ginnacer_verify.abstraction.relational import Relational
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.parts import Bounded, Part, parts
 from ginnacer_verify.engines.progress import Round
-from ginnacer_verify.engines.refinement.refine import (
-    INITIAL,
-    STRATEGIES,
+from ginnacer_verify.engines.refinement.abstracted import (
+    Abstracted,
     Bisection,
-    Initial,
-    Refinement,
+    Method,
+    Options,
+    Refine,
+    Region,
     Situation,
-    Strategy,
-    bisect,
 )
+from ginnacer_verify.engines.refinement.methods import method_named, refinement_named
+from ginnacer_verify.engines.refinement.relational import start as relational_start
 from ginnacer_verify.engines.verdict import Holds, Proof, Statistics, Undecided, Verdict, Violated, combine
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.query.backend import Backend, get_backend
-from ginnacer_verify.query.query import Answer, Query, Sat, Shared, Unknown, Unsat
+from ginnacer_verify.query.query import Answer, Query, Sat, Unknown, Unsat
 from ginnacer_verify.replay.attack import around, attack, falsify
 from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 
@@ -41,21 +42,7 @@ INWARDS = (1e-4, 1e-6)
 LARGEST = 8 * 10**9
 """Bytes: a query that takes more is not made."""
 OUT_OF_TIME = Undecided(REACHED, timeout=True)
-
-
-T = TypeVar("T")
-
-
-class Abstracted(Protocol):
-    """What the loop needs of an abstraction on a box; `kept` is whatever its own refinement understands."""
-
-    @property
-    def box(self) -> Box: ...
-    def query(self, kept: tuple[Any, ...]) -> Query: ...
-    def witness(self, z: Array) -> Array: ...
-
-
-A = TypeVar("A", bound=Abstracted)
+OVERFLOW = Undecided("the network's values overflow on this box: scale its weights or its inputs")
 
 
 def verify(
@@ -64,9 +51,13 @@ def verify(
     *,
     timeout: float = 60.0,
     backend: str | Backend = "highs",
+    abstraction: str | Method = "relational",
+    options: Options | None = None,
     initial: str = "relaxed",
-    refine: str | Strategy = "split",
+    refine: str | Refine | None = None,
     per_round: int = 8,
+    bounds: bool | None = None,
+    learn: bool = True,
     seed: int = 0,
     restarts: int = 24,
     observe: Callable[[Round], None] | None = None,
@@ -77,44 +68,54 @@ def verify(
     `Holds` is proved in real arithmetic on the network's weights; `Violated` carries an input that was replayed in
     the network's own precision; `Undecided` says why. The timeout is one deadline for everything. `restarts` is how
     often the falsifier starts per disjunct; 0 switches it off, and counterexamples come from the backend alone.
-    `remaining` are the parts that are still to be decided, if others are proved already."""
+    `bounds` says whether disjuncts that linear bounds prove are not asked about; `learn`, whether a disjunct starts
+    where the one before it on the same box ended. `remaining` are the parts that are still to be decided, if others
+    are proved already."""
     if np.isnan(timeout):
         raise InputError("the timeout is not a number")
     if per_round < 1:
         raise InputError(f"{per_round} ReLUs per round refine nothing: give at least 1")
     deadline = Deadline.after(timeout)
+    method = method_named(abstraction) if isinstance(abstraction, str) else abstraction
+    if not (network.arithmetic.is_real or method.executed):
+        raise InputError(f"the {method.name} abstraction knows real arithmetic only: use --abstraction relational")
     solver = get_backend(backend) if isinstance(backend, str) else backend
-    strategy = _choice(STRATEGIES, refine) if isinstance(refine, str) else refine
-    settings = Settings(_choice(INITIAL, initial), strategy, per_round, restarts, deadline, observe)
+    settings = Settings(
+        method,
+        options or Options(initial=initial),
+        refinement_named(method, refine),
+        method.bounds if bounds is None else bounds,
+        learn,
+        per_round,
+        restarts,
+        deadline,
+        observe,
+    )
     judge = Judge(network, prop)
-    todo = parts(prop) if remaining is None else remaining
-    run = _Run(judge, todo, solver, settings, np.random.default_rng(seed))
+    run = _Run(judge, parts(prop) if remaining is None else remaining, solver, settings, np.random.default_rng(seed))
     verdict = run.verdict()
     if isinstance(verdict, Undecided):
         verdict = replace(verdict, reason=judge.why_undecided(verdict.reason))
     return replace(verdict, statistics=run.statistics())
 
 
-def _choice(table: dict[str, T], name: str) -> T:
-    if name not in table:
-        raise InputError(f"{name!r} is none of {', '.join(table)}")
-    return table[name]
-
-
 @dataclass(frozen=True, eq=False)
 class Settings:
     """What stays the same during a run."""
 
-    initial: Initial
-    strategy: Strategy
+    method: Method
+    options: Options
+    refine: Refine
+    bounds: bool
+    learn: bool
     per_round: int
     restarts: int
     deadline: Deadline
     observe: Callable[[Round], None] | None
 
 
-class Loop(ABC, Generic[A]):
-    """One call of `verify`: the parts that are open, and counters. Subclasses say how to abstract and to refine."""
+class _Run:
+    """One call of `verify`: the parts that are open, and counters."""
 
     def __init__(
         self, judge: Judge, todo: Sequence[Part], backend: Backend, settings: Settings, random: np.random.Generator
@@ -125,26 +126,11 @@ class Loop(ABC, Generic[A]):
         self.given_up: set[int] = set()
         self.rounds = self.boxes = self.unstable = self.kept = 0
 
-    @abstractmethod
-    def part(self, part: Part) -> Verdict:
-        """The verdict of one box and its disjuncts, as far as it is not put back among the open ones."""
-
-    def start(self, abstracted: A) -> tuple[Any, ...]:
-        """What is kept in the first round: nothing, unless a subclass knows better."""
-        return ()
-
-    def refine(self, abstracted: A, kept: tuple[Any, ...], answer: Sat) -> tuple[Any, ...] | Bisection:
-        """What to keep after a spurious solution; the same if nothing is left to refine."""
-        return kept
-
-    def without(self, abstracted: A, kept: tuple[Any, ...], reason: str) -> Verdict | Bisection:
-        """What to do when there is no answer and so no witness."""
-        return Undecided(reason)
-
     def statistics(self) -> Statistics:
+        method = self.settings.method.name
         return Statistics(
             seconds=self.deadline.spent,
-            engine=self.backend.name,
+            engine=self.backend.name if method == "relational" else f"{method}, {self.backend.name}",
             rounds=self.rounds,
             boxes=self.boxes,
             total=self.network.relus,
@@ -169,7 +155,7 @@ class Loop(ABC, Generic[A]):
                 verdicts.append(OUT_OF_TIME)
                 break
             part = self.open.pop()
-            verdicts.append(self.part(part))
+            verdicts.append(self._part(part))
             if isinstance(verdicts[-1], Violated):
                 break
             if isinstance(verdicts[-1], Undecided):
@@ -183,46 +169,125 @@ class Loop(ABC, Generic[A]):
         start = self.deadline.within(self.deadline.left / 4)
         return falsify(self.judge, self.prop.disjuncts, self.random, start, restarts=self.settings.restarts)
 
-    def loop(self, number: int, abstracted: A) -> Verdict | Bisection:
-        """Abstract, ask, replay, refine: until there is an answer for one disjunct on one box."""
-        kept = self.start(abstracted)
+    def _part(self, part: Part) -> Verdict:
+        """One box: the loop for each of its disjuncts that bounds do not prove.
+
+        A part that is halved holds as far as it goes: its halves are put back among the open ones."""
+        self.boxes += 1
+        bounded = self._bounded(part)
+        verdicts: list[Verdict] = []
+        numbers: Sequence[int] = part.disjuncts
+        if bounded is not None:
+            if (problem := self._problem(bounded)) is not None:
+                return problem
+            numbers = bounded.open_disjuncts
+            verdicts.append(Holds(tuple(Proof(number, ()) for number in bounded.proved)))
+        halved: list[tuple[int, Bisection]] = []
+        self.learned: Abstracted | None = None
+        for number in numbers:
+            if self.deadline.passed:
+                return combine([*verdicts, OUT_OF_TIME])
+            region = Region(self.network, self.prop, number, part, bounded, self.random, self.deadline)
+            match self._loop(region, self._start(region)):
+                case Bisection() as bisection:
+                    halved.append((number, bisection))
+                case Violated() as verdict:
+                    return verdict
+                case verdict:
+                    verdicts.append(verdict)
+        if halved:
+            boxes, left = halved[0][1].halves, tuple(number for number, _ in halved)
+            self.open += bounded.sub_parts(boxes, left) if bounded else [Part(box, left) for box in boxes]
+        return combine(verdicts)
+
+    def _bounded(self, part: Part) -> Bounded | None:
+        """Bounds for all the disjuncts of a box at once."""
+        if not self.settings.bounds:
+            return None
+        bounded = Bounded.of(self.network, self.prop, part, self.deadline)
+        self.unstable = max(self.unstable, bounded.bounds.unstable)
+        return bounded
+
+    def _problem(self, bounded: Bounded) -> Undecided | None:
+        """Why there cannot be a query."""
+        if bounded.open_disjuncts and not bounded.bounds.is_finite:
+            return OVERFLOW
+        if bounded.open_disjuncts and bounded.query_bytes > LARGEST:
+            gigabytes = bounded.query_bytes / 1e9
+            return Undecided(f"a query would take {gigabytes:.0f} GB: fix some inputs, or shrink the box")
+        return None
+
+    def _start(self, region: Region) -> Abstracted:
+        """The abstraction to begin with; after another disjunct on the same box, what that one ended with."""
+        fresh = self.settings.method.start(region, self.settings.options)
+        resume = self.settings.method.resume
+        if self.settings.learn and resume and self.learned is not None:
+            return resume(self.learned, fresh)
+        return fresh
+
+    def _loop(self, region: Region, abstracted: Abstracted) -> Verdict | Bisection:
+        """Ask, replay, refine: until there is an answer for one disjunct on one box."""
+        number = region.number
         while True:
-            query = abstracted.query(kept)
-            answer = self._ask(number, query)
+            query = abstracted.query
+            if not query.base.is_finite:
+                return OVERFLOW
+            answer = self._ask(number, abstracted, query)
             match answer:
                 case Unsat():
+                    self.learned = abstracted
                     return Holds((Proof(number, query.kept),))
                 case Unknown(reason, timeout):
-                    return Undecided(reason, timeout) if timeout else self.without(abstracted, kept, reason)
+                    return Undecided(reason, timeout) if timeout else self._without_witness(abstracted, reason)
                 case Sat():
                     if found := self._replay(number, abstracted, answer):
                         return Violated(found)
                 case _:
                     raise TypeError(f"{self.backend.name} answered {answer!r}")
-            finer = self.refine(abstracted, kept, answer)
+            finer = self._refined(abstracted, answer.z)
             if isinstance(finer, Bisection):
-                return finer
-            if finer == kept:
-                return self._at_the_boundary(number, abstracted, query)
-            kept = finer
+                return self._halved(abstracted, finer)
+            if finer is abstracted:
+                return self._at_the_boundary(region)
+            abstracted = finer
 
-    def _at_the_boundary(self, number: int, abstracted: A, query: Query) -> Verdict:
+    def _refined(self, abstracted: Abstracted, z: Array) -> Abstracted | Bisection:
+        count = max(self.settings.per_round, len(abstracted.query.kept) // 2)
+        return self.settings.refine(Situation(abstracted, z, count, self.random, self.deadline))
+
+    def _halved(self, abstracted: Abstracted, bisection: Bisection) -> Bisection | Undecided:
+        """The halves, unless the box is too narrow to have any."""
+        whole = abstracted.box
+        if any((half.lower == whole.lower).all() and (half.upper == whole.upper).all() for half in bisection.halves):
+            return Undecided("the abstraction cannot tell the network from the unsafe set on a box without halves")
+        return bisection
+
+    def _without_witness(self, abstracted: Abstracted, reason: str) -> Verdict | Bisection:
+        """No answer and so no witness: halve the box if that is the way to refine, else give up."""
+        if self.settings.refine is not self.settings.method.refinements.get("bisect"):
+            return Undecided(reason)
+        base = abstracted.query.base
+        finer = self._refined(abstracted, np.concatenate([base.box.middle, np.zeros(len(base.relus))]))
+        return self._halved(abstracted, finer) if isinstance(finer, Bisection) else Undecided(reason)
+
+    def _at_the_boundary(self, region: Region) -> Verdict:
         """The network itself has a solution that is safe by a hair: look for one that is unsafe by more than that."""
+        own = relational_start(region, Options(initial="exact"))
         for amount in INWARDS:
-            answer = self._ask(number, Query(query.base.tightened(amount), query.kept))
-            if isinstance(answer, Sat) and (found := self._replay(number, abstracted, answer)):
+            answer = self._ask(region.number, own, Query(own.query.base.tightened(amount), own.query.kept))
+            if isinstance(answer, Sat) and (found := self._replay(region.number, own, answer)):
                 return Violated(found)
             if isinstance(answer, Unknown) and answer.timeout:
                 return Undecided(answer.reason, timeout=True)
         return Undecided("the network comes nearer to the unsafe set than solvers can tell apart")
 
-    def _ask(self, number: int, query: Query) -> Answer:
+    def _ask(self, number: int, abstracted: Abstracted, query: Query) -> Answer:
         start = time.monotonic()
         answer = self.backend.solve(query, timeout=self.deadline.left)
         if isinstance(answer, Sat) and query.violation(answer.z) > GARBAGE:
             answer = self._second_opinion(query)
         self.rounds += 1
-        self.kept = max(self.kept, query.binaries)
+        self.kept, self.unstable = max(self.kept, query.binaries), max(self.unstable, len(query.base.relus))
         if self.settings.observe:
             self.settings.observe(self._round(number, query, answer, time.monotonic() - start))
         return answer
@@ -253,61 +318,12 @@ class Loop(ABC, Generic[A]):
             left=self.deadline.left,
         )
 
-    def _replay(self, number: int, abstracted: A, answer: Sat) -> Counterexample | None:
+    def _replay(self, number: int, abstracted: Abstracted, answer: Sat) -> Counterexample | None:
         """Judge the witness, and attack around it."""
-        witness = abstracted.witness(answer.z)
+        witness = abstracted.query.base.input_of(answer.z)[: self.network.inputs]  # some have further ones behind
         disjunct = self.prop.disjuncts[number]
         if not self.settings.restarts:
             judgement = self.judge(settle(witness, disjunct.witnesses, self.network.dtype))
             return judgement if isinstance(judgement, Counterexample) else None
         points = around(witness, abstracted.box, self.random)
         return attack(self.judge, disjunct, abstracted.box, points, self.deadline)
-
-
-class _Run(Loop[Relational]):
-    """The relational abstraction in the loop."""
-
-    def part(self, part: Part) -> Verdict:
-        """One box: bounds for all its disjuncts at once, then the loop for each that is still open.
-
-        A part that is halved holds as far as it goes: its halves are put back among the open ones."""
-        bounded = Bounded.of(self.network, self.prop, part, self.deadline)
-        self.boxes += 1
-        self.unstable = max(self.unstable, bounded.bounds.unstable)
-        verdicts: list[Verdict] = [Holds(tuple(Proof(number, ()) for number in bounded.proved))]
-        halved: list[tuple[int, Bisection]] = []
-        if bounded.open_disjuncts and not bounded.bounds.is_finite:
-            return Undecided("the network's values overflow on this box: scale its weights or its inputs")
-        if bounded.open_disjuncts and bounded.query_bytes > LARGEST:
-            return Undecided(
-                f"a query would take {bounded.query_bytes / 1e9:.0f} GB: fix some inputs, or shrink the box"
-            )
-        for number in bounded.open_disjuncts:
-            if self.deadline.passed:
-                return combine([*verdicts, OUT_OF_TIME])
-            match self.loop(number, bounded.relational(self.prop, number)):
-                case Bisection() as bisection:
-                    halved.append((number, bisection))
-                case Violated() as verdict:
-                    return verdict
-                case verdict:
-                    verdicts.append(verdict)
-        if halved:
-            self.open += bounded.sub_parts(halved[0][1].halves, [number for number, _ in halved])
-        return combine(verdicts)
-
-    def start(self, abstracted: Relational) -> tuple[Shared, ...]:
-        return self.settings.initial(abstracted, self.deadline)
-
-    def without(self, abstracted: Relational, kept: tuple[Shared, ...], reason: str) -> Verdict | Bisection:
-        """No answer and so no witness: halve the box if that is the strategy, else give up."""
-        if self.settings.strategy is not bisect:
-            return Undecided(reason)
-        base = abstracted.base
-        nowhere = np.concatenate([base.box.middle, np.zeros(len(base.relus))])
-        finer = self.settings.strategy(Situation(abstracted, kept, nowhere, 0, self.random))
-        return finer if isinstance(finer, Bisection) else Undecided(reason)
-
-    def refine(self, abstracted: Relational, kept: tuple[Shared, ...], answer: Sat) -> Refinement:
-        count = max(self.settings.per_round, len(kept) // 2)
-        return self.settings.strategy(Situation(abstracted, kept, answer.z, count, self.random, self.deadline))
