@@ -20,6 +20,8 @@ NAME = "ginnacer-verify"
 
 COMMANDS = {
     "verify": "decide a property: unsat, sat with a counterexample, unknown or timeout",
+    "compare": "how far two networks are apart: prove it, or show an input where they differ",
+    "monotone": "whether an output never falls, or never rises, while one input rises",
     "abstract": "replace a network by one with fewer ReLUs that contains it and is exact at a centroid",
     "margins": "how far apart the bounds of an abstraction are, by distance from the centroid",
     "lab": "the experiments of the paper and ours: figures, tables and one page",
