@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ginnacer_verify import properties as properties
     from ginnacer_verify.abstraction.abstraction import Abstraction as Abstraction
     from ginnacer_verify.abstraction.abstraction import abstract as abstract
+    from ginnacer_verify.bench.own import examples as examples
     from ginnacer_verify.bounds.call import bounds as bounds
     from ginnacer_verify.box import Box as Box
     from ginnacer_verify.engines.compare import compare as compare
@@ -51,6 +52,7 @@ _HOMES = {
     "bounds": "ginnacer_verify.bounds.call",
     "certify": "ginnacer_verify.robust.certify",
     "compare": "ginnacer_verify.engines.compare",
+    "examples": "ginnacer_verify.bench.own",
     "from_torch": "ginnacer_verify.loading.torch",
     "lipschitz": "ginnacer_verify.engines.slopes",
     "load": "ginnacer_verify.loading",
@@ -73,6 +75,7 @@ __all__ = [
     "bounds",
     "certify",
     "compare",
+    "examples",
     "from_torch",
     "lipschitz",
     "load",
