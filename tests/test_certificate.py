@@ -22,10 +22,12 @@ from ginnacer_check.formula import read_formula
 from ginnacer_check.network import Unreadable, read_network
 from ginnacer_check.proof import MAGIC, Refused
 from ginnacer_verify import load
-from ginnacer_verify.certificate.certify import certify
+from ginnacer_verify.certificate.certify import certify, retold
 from ginnacer_verify.cli import main
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.verdict import Holds
+from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
 
@@ -161,6 +163,41 @@ def test_decisions_and_multipliers(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert cut
 
 
+def deep(seed: int) -> bytes:
+    """Two inputs, three layers of six ReLUs, one output."""
+    graph = Graph([1, 2], seed=seed)
+    graph.add("Gemm", graph.weight(6, 2), graph.weight(6), transB=1)
+    graph.add("Relu")
+    for _ in range(2):
+        graph.add("Gemm", graph.weight(6, 6), graph.weight(6), transB=1)
+        graph.add("Relu")
+    graph.add("Gemm", graph.weight(6, 1), graph.weight(1))
+    return graph.model()
+
+
+@pytest.mark.parametrize("engine", ["boxes", "phases"])
+def test_what_engines_record_is_a_proof(engine: str, tmp_path: Path) -> None:
+    """The cuts, lemmas and multipliers of an engine are accepted as they are, exactly, and only for what is true."""
+    path, as_told = tmp_path / "proof.gcert", 0
+    for seed in range(10):
+        model = deep(seed)
+        level = lowest(model)
+        true, false = below(level - 0.01), below(level + 1e-6)
+        prop = parse_vnnlib(true.decode())
+        record = Record(prop)
+        verdict = verify(load(model), prop, engine=engine, restarts=0, record=record)
+        assert verdict.holds
+        told = retold(Problem(model, true), record, path, {})
+        as_told += told
+        if not told:
+            assert certify(model, true, verdict, path, Deadline.after(20), record).path
+        content = path.read_bytes()
+        assert not refused(model, true, content, exact=1.0)
+        assert refused(model, false, repacked(content, formula=false))
+        assert (proof.LEMMA in records_of(content)) >= told
+    assert (as_told > 0) == (engine == "phases")
+
+
 def test_bounds_hold_and_exact_ones_are_tighter() -> None:
     """Values at sampled inputs are inside of the bounds, in both arithmetics, with convolutions and skips."""
     graph = Graph([1, 1, 4, 4], seed=3)
@@ -178,7 +215,7 @@ def test_bounds_hold_and_exact_ones_are_tighter() -> None:
     upper = lower + random.random((2, 16))
     fast, exact = (bounds(one, lower, upper, None, {}) for one in (network, network.exact))
     for x in lower + random.random((40, 2, 16)) * (upper - lower):
-        y = np.array([network.evaluate(one) for one in x])
+        y = np.array([network.values(one)[-1] for one in x])
         assert np.allclose(y, [ours(one) for one in x], rtol=1e-5, atol=1e-5)
         for known in (fast, exact):
             assert (known.lower[-1] <= y + 1e-9).all()
@@ -273,4 +310,4 @@ def test_networks_and_properties_are_read_as_ours() -> None:
         problem = Problem(tiny(seed), below(0.0))
         x = np.random.default_rng(seed).uniform(-1, 1, size=(20, 2))
         ours = load(tiny(seed))
-        assert np.allclose([problem.network.evaluate(one) for one in x], [ours(one) for one in x], rtol=1e-9)
+        assert np.allclose([problem.network.values(one)[-1] for one in x], [ours(one) for one in x], rtol=1e-9)
