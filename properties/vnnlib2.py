@@ -1,7 +1,12 @@
 """VNN-LIB 2.0 through the parser of the standard (the package `vnnlib`): text -> its tree -> ours -> Property."""
 
 import json
+import math
+import os
+import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,11 +14,15 @@ from typing import Any
 import numpy as np
 
 from ginnacer_verify.deadline import FOREVER, Deadline
-from ginnacer_verify.errors import UnsupportedProperty, VnnlibSyntaxError
+from ginnacer_verify.errors import OutOfTime, PropertyError, UnsupportedProperty, VnnlibSyntaxError
+from ginnacer_verify.loading.orphan import die_with_parent
 from ginnacer_verify.properties.disjuncts import property_of
 from ginnacer_verify.properties.property import Declared, Property, Variable
 from ginnacer_verify.properties.terms import And, Curve, Formula, Node, Or, Row, combine, conjunction, number
 
+LARGE = 1_000_000
+"""Characters that the standard's parser reads in half a second; more of them where there is a deadline are given to a
+process of their own."""
 OPERATORS = {
     "And": "and",
     "Or": "or",
@@ -45,6 +54,46 @@ def parse_vnnlib2(text: str, source: str, deadline: Deadline = FOREVER) -> Prope
     """The property of a VNN-LIB 2.0 text whose lines end with a line feed."""
     _refuse_misread(text, source)
     deadline.check("the property was read")
+    if len(text) > LARGE and math.isfinite(deadline.end):
+        return _elsewhere(text, source, deadline)
+    return _parsed(text, source, deadline)
+
+
+def _elsewhere(text: str, source: str, deadline: Deadline) -> Property:
+    """Read by a process that can be ended, as the standard's parser cannot be while it is at work."""
+    command, pipe = (sys.executable, "-m", "ginnacer_verify.properties.vnnlib2", source), subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as child:
+        try:
+            reply, _ = child.communicate(text.encode(), timeout=deadline.left)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise OutOfTime("time ran out before the property was read: raise --timeout") from None
+    if child.returncode:
+        raise PropertyError(f"{source}: the parser of the standard ended with code {child.returncode}")
+    found = pickle.loads(reply)
+    if isinstance(found, Property):
+        return found
+    kind, values = found
+    raise VnnlibSyntaxError(**values) if kind == "syntax" else UnsupportedProperty(values)
+
+
+def serve(source: str) -> None:
+    """That process: the text comes in, a property or what is wrong with the text goes out."""
+    die_with_parent()
+    text, out = sys.stdin.buffer.read().decode(), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    found: object
+    try:
+        found = _parsed(text, source, FOREVER)
+    except VnnlibSyntaxError as error:
+        found = "syntax", {"problem": error.problem, "source": source, "line": error.line, "hint": error.hint}
+    except UnsupportedProperty as error:
+        found = "unsupported", str(error)
+    out.write(pickle.dumps(found))
+    out.close()
+
+
+def _parsed(text: str, source: str, deadline: Deadline) -> Property:
     query = _query(text, source)
     networks = _networks(query, source)
     reader = _Reader.of(networks)
@@ -233,3 +282,7 @@ class _Reader:
         self.line = item.line
         variable, numbers = self.variables[item.name]
         return numbers[_flat_index(item.indices, variable.shape)]
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

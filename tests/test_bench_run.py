@@ -5,10 +5,12 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -315,6 +317,36 @@ def test_a_journal_leaves_out_what_is_torn_and_writes_nothing_twice(tmp_path: Pa
     rows, torn = read_rows(path)
     assert [row.tool for row in rows] == ["a", "b"]
     assert torn == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seconds": float("nan")},
+        {"seconds": "1"},
+        {"seconds": True},
+        {"verdict": None},
+        {"details": []},
+        {"trace": [1]},
+        {"tool": ["a"]},
+        {"memory": float("inf")},
+    ],
+    ids=str,
+)
+def test_a_row_with_values_of_other_kinds_is_none(wrong: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps(asdict(row("a", "sat"))) + "\n" + json.dumps(asdict(row("b", "sat")) | wrong) + "\n")
+    rows, torn = read_rows(path)
+    assert ([row.tool for row in rows], torn) == (["a"], 1)
+
+
+def test_files_whose_names_look_like_options(tmp_path: Path) -> None:
+    for name, file in (("-n.onnx", "advisory_15x3.onnx"), ("-x.vnnlib", "prop_03.vnnlib")):
+        (tmp_path / name).write_bytes((VNNLIB / "advisory" / file).read_bytes())
+    (tmp_path / "instances.csv").write_text("-n.onnx,-x.vnnlib,60\n")
+    command = [sys.executable, "-m", "ginnacer_verify", "bench", "run", "instances.csv", "-o", "results"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert [found.verdict for found in read_rows(tmp_path / "results" / "results.jsonl")[0]] == ["unsat"]
 
 
 def test_scores_by_hand() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ginnacer_verify.arrays import read_only
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import WitnessError
+from ginnacer_verify.loading import unpack
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
 from ginnacer_verify.replay.witness import decimal, parse_witness, read_witness, witness_json, witness_text
 
@@ -61,6 +62,13 @@ def test_files_may_be_compressed(tmp_path: Path) -> None:
         file.write_bytes(damaged)
         with pytest.raises(WitnessError, match="cannot be read"):
             read_witness(file, ONE)
+
+
+def test_a_witness_without_end_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpack.unpacked, "__defaults__", (*(unpack.unpacked.__defaults__ or ())[:1], 1000))
+    (tmp_path / "w.gz").write_bytes(gzip.compress(b" " * 1_000_000))
+    with pytest.raises(WitnessError, match="unpacks to more than"):
+        read_witness(tmp_path / "w.gz", ONE)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=${GINNACER_PYTHON:-$here/../.venv/bin/python}
 [ -x "$python" ] || python=python3
 
-# The file, or the same compressed with gzip: the verifier reads both.
+# The file, or the same compressed with gzip: the verifier reads both. A name that begins with - is no option.
 found() {
-    if [ ! -e "$1" ] && [ -e "$1.gz" ]; then echo "$1.gz"; else echo "$1"; fi
+    local file=$1
+    [[ $file != -* ]] || file=./$file
+    if [ ! -e "$file" ] && [ -e "$file.gz" ]; then echo "$file.gz"; else echo "$file"; fi
 }
 
 # Sets `networks` to a path, or to NAME=FILE words from a list such as [('f', 'a.onnx'), ('g', 'b.onnx')].

@@ -87,13 +87,18 @@ def _places(tool: Tool, instance: Instance, limits: Limits, folder: Path) -> dic
         prop = _unpacked(prop, folder)
     listed = str([(name, str(file)) for name, file in networks.items()])
     return {
-        "network": listed if len(networks) > 1 else str(next(iter(networks.values()))),
-        "property": str(prop),
+        "network": listed if len(networks) > 1 else _word(next(iter(networks.values()))),
+        "property": _word(prop),
         "timeout": seconds_for(tool, instance.timeout),
         "category": instance.category,
         "threads": str(limits.threads),
         "result": str(folder / "result.txt"),
     }
+
+
+def _word(file: Path) -> str:
+    """The file as a word of a command, which no tool can take for an option."""
+    return f"./{file}" if str(file).startswith("-") else str(file)
 
 
 def _unpacked(file: Path, folder: Path) -> Path:

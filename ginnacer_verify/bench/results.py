@@ -18,6 +18,15 @@ from ginnacer_verify.errors import InputError
 
 JOURNAL = "results.jsonl"
 RowKey: TypeAlias = tuple[str, str, str, str]
+TEXTS = ("category", "network", "property", "tool", "verdict", "expected", "reason", "started", "host")
+NUMBERS = ("seconds", "timeout", "load", "exit_code", "memory")
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(TEXTS, str),
+    **dict.fromkeys(NUMBERS, (int, float)),
+    "details": dict,
+    "trace": list,
+}
+"""What the values of a row are."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,14 @@ class Row:
     def of(cls, record: dict[str, Any]) -> "Row":
         """The row of a record; names that we do not know are left out, as another version may have written them."""
         names = {item.name for item in fields(cls)}
-        return cls(**{name: value for name, value in record.items() if name in names})
+        row = cls(**{name: value for name, value in record.items() if name in names})
+        for name, kinds in KINDS.items():
+            value = getattr(row, name)
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                raise ValueError(f"{name} is {value!r}")
+        if not all(isinstance(record, dict) for record in row.trace):
+            raise ValueError("the trace is none")
+        return row
 
 
 def row_key(row: Row) -> RowKey:
@@ -117,13 +133,17 @@ def read_rows(path: Path) -> tuple[list[Row], int]:
         raise InputError(f"{path} cannot be read: {problem.strerror}") from problem
     for line in lines:
         try:
-            row = Row.of(json.loads(line))
+            row = Row.of(json.loads(line, parse_constant=_no_number))
             if not line.endswith(b"\n"):
                 raise ValueError("the end of the line is missing")
             rows.setdefault(row_key(row), row)
         except (ValueError, TypeError, AttributeError):
             torn += 1
     return list(rows.values()), torn
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number")
 
 
 def write_file(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -68,7 +69,8 @@ class Bounded:
     @property
     def open_disjuncts(self) -> list[int]:
         """Those that bounds do not prove, the nearest to a proof first."""
-        remaining = [number for number in self.part.disjuncts if number not in self.proved]
+        proved = set(self.proved)
+        remaining = [number for number in self.part.disjuncts if number not in proved]
         return sorted(remaining, key=lambda number: -self.best_bound(number))
 
     def best_bound(self, number: int) -> float:
@@ -96,8 +98,13 @@ class Bounded:
         within = self._with_rows(chosen)
         yield from (Part(box, tuple(numbers), within) for box in boxes)
 
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        """Of each disjunct among those of the part."""
+        return {number: k for k, number in enumerate(self.part.disjuncts)}
+
     def _rows(self, number: int) -> slice:
-        k = self.part.disjuncts.index(number)
+        k = self._places[number]
         return slice(self.ends[k], self.ends[k + 1])
 
     def _with_rows(self, rows: slice | list[int]) -> Bounds:

@@ -2,7 +2,8 @@
 
 Marabou forgets its timeout inside of its DeepPoly analysis (Marabou#859), HiGHS inside of the presolve of large
 mixed-integer programs, auto_LiRPA has none; and any of them can take the process down. Whatever happens to the child
-is an `Unknown` with a reason. The child stays for the next question; `serve` is what it runs.
+is an `Unknown` with a reason. The child stays for the next question; `serve` is what it runs. It dies with the process
+that asks, whatever ends that one.
 """
 
 import json
@@ -20,6 +21,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from ginnacer_verify.deadline import REACHED, Deadline
+from ginnacer_verify.loading.orphan import die_with_parent
 from ginnacer_verify.query.query import Unknown
 
 LENGTH = struct.Struct("!Q")
@@ -53,13 +55,13 @@ class Child:
             self.process = None
 
     def _ask(self, question: object, deadline: Deadline) -> dict[str, Any] | None:
-        if self.process is None:
+        if self.process is None or self.process.poll() is not None:
             pipe = subprocess.PIPE
             self.process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
             self._end = weakref.finalize(self, _end, self.process)  # also when nobody closes us, or Python ends
         assert self.process.stdin
         assert self.process.stdout
-        message = pickle.dumps((question, deadline.left))
+        message = pickle.dumps((question, deadline.left, os.getpid()))
         if not _write(self.process.stdin, LENGTH.pack(len(message)) + message, deadline):
             return None
         head = _read(self.process.stdout, LENGTH.size, deadline)
@@ -80,12 +82,15 @@ def serve(answer: Callable[[Any, float], dict[str, Any]], memory: int | None = N
     """The child: read questions, answer them, until the input ends; with no more than so many bytes of memory."""
     import resource
 
+    die_with_parent()
     if memory is not None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # solvers print; our replies have a channel of their own
     while head := requests.read(LENGTH.size):
-        question, seconds = pickle.loads(requests.read(LENGTH.unpack(head)[0]))
+        question, seconds, asking = pickle.loads(requests.read(LENGTH.unpack(head)[0]))
+        if os.getppid() != asking:
+            return
         signal.alarm(math.ceil(seconds) + GRACE)
         reply = json.dumps(answer(question, seconds)).encode()
         signal.alarm(0)

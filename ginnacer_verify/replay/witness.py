@@ -1,9 +1,7 @@
 """Witness files: the competition's 1.0 and 2.0 texts and our JSON, written and read."""
 
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Collection
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import numpy as np
 
 from ginnacer_verify.arrays import Array, read_only
 from ginnacer_verify.errors import WitnessError
+from ginnacer_verify.loading.unpack import Damaged, TooLarge, unpacked
 from ginnacer_verify.properties.property import Property, Variable
 
 BRACKETS = 100
@@ -50,9 +49,8 @@ def _block(variable: Variable, values: Array) -> str:
 def read_witness(path: Path, prop: Property) -> Array:
     """The input of a witness file in any of the three forms; what it says about outputs is ignored."""
     try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
+        text = unpacked(path.read_bytes()).decode()
+    except (OSError, Damaged, TooLarge, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else problem
         raise WitnessError(f"{path} cannot be read: {reason}") from problem
     return parse_witness(text, prop, source=str(path))
