@@ -19,6 +19,7 @@ import numpy as np
 from ginnacer_verify import native
 from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.boxes.problem import is_plain
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
 from ginnacer_verify.engines.record import Record
@@ -93,13 +94,13 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         if engine not in {"auto", "cegar", "regions"}:
             raise InputError("the native engines do not know linear input constraints: use --engine regions or cegar")
         return Choice("cegar", "linear input constraints") if engine == "auto" else Choice(engine, "as asked for")
-    if engine == "boxes" and not network.arithmetic.is_real:
+    if engine == "boxes" and not is_plain(network):
         raise InputError("the engine boxes knows real arithmetic only: use --engine phases, regions or cegar")
     if engine in {"boxes", "phases", "native"} and not native.available():
         raise NativeUnavailable(native.MISSING)
     if engine in {"boxes", "phases", "regions", "cegar"}:
         return Choice(engine, "as asked for")
-    if varying <= FEW_INPUTS and network.arithmetic.is_real and network.relus <= MANY_RELUS and native.available():
+    if varying <= FEW_INPUTS and is_plain(network) and network.relus <= MANY_RELUS and native.available():
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
