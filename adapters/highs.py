@@ -93,7 +93,7 @@ class _Program:
         self.lower = self.upper = self.row_lower = self.row_upper = np.zeros(0)
         self.rows = csr_array((0, 0))
         self.fixed: Phases = {}
-        self._sensitivity = sensitivity(base)[base.free :]
+        self._sensitivity = np.where(base.harmless, 0.0, sensitivity(base)[base.free :] + 1e-12)
         self._add(base_block(base))
         self.excess = excess_column(base)
         self.model.changeColCost(self.excess, 1.0)
@@ -175,8 +175,8 @@ class _Program:
         values, worst, most = self._columns(), None, 0.0
         for number, unit in enumerate(self.units):
             gap = values[unit.after] - max(values[unit.before], 0.0)
-            if number not in leaf and gap > 2 * unit.slack and gap * (self.weights[number] + 1e-12) > most:
-                worst, most = number, gap * (self.weights[number] + 1e-12)
+            if number not in leaf and gap > 2 * unit.slack and gap * self.weights[number] > most:
+                worst, most = number, gap * self.weights[number]
         return worst
 
     def children(self, leaf: Phases, number: int) -> list[Phases]:

@@ -122,7 +122,9 @@ def fooling(seed: int) -> Iterator[Fooling]:
     x = _single(x)
     real, run = exact(network, x)[0], lowest(network, x, random)
     apart = abs(float(real) - run)
-    for number, threshold in enumerate((run, float(real), min(float(real), run) - 4096 * apart - 0.01 * (1 + abs(run)))):
+    for number, threshold in enumerate(
+        (run, float(real), min(float(real), run) - 4096 * apart - 0.01 * (1 + abs(run)))
+    ):
         width = 0.0 if number < 2 else 2.0**-30
         box = Box(x - width * np.abs(x), x + width * np.abs(x))
         prop = Property.of(

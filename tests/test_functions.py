@@ -80,6 +80,14 @@ def test_every_function_has_a_case() -> None:
 
 
 @each
+def test_parallel_lines_hold(case: Case) -> None:
+    lower, upper = intervals(case, COUNT, seed=7)
+    lines = case.function.parallel(tuple(lower), tuple(upper))
+    assert all((a == b).all() for a, b in zip(lines.lower_slope, lines.upper_slope, strict=True))
+    assert not violations(case, lines, lower, upper)
+
+
+@each
 @pytest.mark.parametrize("choice", CHOICES)
 def test_lines_hold(case: Case, choice: float | None) -> None:
     lower, upper = intervals(case, COUNT, seed=int(1 + 10 * (choice or 0)))

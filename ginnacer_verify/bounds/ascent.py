@@ -73,6 +73,8 @@ class Found:
     planes: Planes
     values: Mapping[int, Array]
     multipliers: Multipliers
+    slack: Array
+    """How far the mixture of rows, as it was computed, can be from the exact one."""
 
 
 @np.errstate(all="ignore")
@@ -109,7 +111,7 @@ def ascend(
         if known.ball is not None:
             corner = np.clip(known.ball.lowest(found.slope[:, 0]), known.box_lower, known.box_upper)
         values, used = _forward(graph, corner, found, known, chosen.choices(cuts))
-        now = Found(bound, corner, found, values, chosen)
+        now = Found(bound, corner, found, values, chosen, 2 * slack)
         best = now if best is None else _better(best, now)
         if step == steps or deadline.passed or bool((best.bound > 0).all()):
             break
@@ -164,7 +166,12 @@ def _better(old: Found, new: Found) -> Found:
     m, n = old.multipliers, new.multipliers
     chosen = Multipliers(both(m.low, n.low), both(m.high, n.high), both(m.decided, n.decided), pick(m.rows, n.rows))
     return Found(
-        pick(old.bound, new.bound), pick(old.corner, new.corner), planes_, both(old.values, new.values), chosen
+        pick(old.bound, new.bound),
+        pick(old.corner, new.corner),
+        planes_,
+        both(old.values, new.values),
+        chosen,
+        pick(old.slack, new.slack),
     )
 
 

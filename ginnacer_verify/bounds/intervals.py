@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Ball
+from ginnacer_verify.graph.function import Lines
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
 from ginnacer_verify.rounding import TINY, UNIT, gamma
 
@@ -24,6 +25,8 @@ class Known:
     lower: list[Array] = field(default_factory=list)
     upper: list[Array] = field(default_factory=list)
     sizes: list[Array] = field(default_factory=list)
+    lines: dict[int, Lines] = field(default_factory=dict)
+    """Lines of functions that were asked for before, by node, with an axis for rows."""
     ball: Ball | None = None
     """Where there is one, inputs lie in it as well."""
 
@@ -37,6 +40,7 @@ class Known:
 
     def tighten(self, number: int, lower: Array, upper: Array) -> None:
         """Intersect; what is not a number changes nothing. An empty interval stays as it is found: lower > upper."""
+        self.lines.clear()
         self.lower[number] = np.fmax(self.lower[number], lower)
         self.upper[number] = np.fmin(self.upper[number], upper)
 
@@ -47,6 +51,12 @@ class Known:
         empty region holds."""
         lower = tuple(self.lower[source] for source in sources)
         return lower, tuple(np.maximum(low, self.upper[s]) for low, s in zip(lower, sources, strict=True))
+
+    def part(self, which: NDArray[np.intp]) -> "Known":
+        """What is known on some boxes of the batch, each as often as it is named."""
+        lower, upper, sizes = ([values[which] for values in own] for own in (self.lower, self.upper, self.sizes))
+        lines = {number: own.part(which) for number, own in self.lines.items()}
+        return Known(self.box_lower[which], self.box_upper[which], lower, upper, sizes, lines, self.ball)
 
     @property
     def empty(self) -> NDArray[np.bool_]:
@@ -75,9 +85,25 @@ def step(graph: Graph, number: int, known: Known) -> None:
             size = np.maximum(np.abs(lower), np.abs(upper))
         case _:
             raise TypeError(f"{node!r} is no node of a graph")
+    append(known, lower, upper, size)
     if not graph.arithmetic.is_real:
-        off = graph.off(number, size, [known.largest(source) for source in node.sources])
-        lower, upper = lower - off, upper + off
+        widen(known, executed_off(graph, known))
+
+
+def executed_off(graph: Graph, known: Known) -> Array:
+    """How far the values of the latest node, as it is executed, can be from those of real arithmetic."""
+    number = len(known.lower) - 1
+    largest = [known.largest(source) for source in graph.nodes[number].sources]
+    return graph.off(number, known.sizes[number], largest)
+
+
+def widen(known: Known, off: Array) -> None:
+    """Make the intervals of the latest node wider on both sides."""
+    known.lower[-1], known.upper[-1] = known.lower[-1] - off, known.upper[-1] + off
+
+
+def append(known: Known, lower: Array, upper: Array, size: Array) -> None:
+    """What is known of the next node; what is not a number is not known."""
     known.lower.append(np.where(np.isnan(lower), -np.inf, lower))
     known.upper.append(np.where(np.isnan(upper), np.inf, upper))
     known.sizes.append(np.where(np.isnan(size), np.inf, size))

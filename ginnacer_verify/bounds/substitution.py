@@ -54,15 +54,25 @@ class Planes:
     error: Array
     met: Mapping[int, Array] = field(default_factory=dict)
 
-    def least(self, lower: Array, upper: Array) -> Array:
-        """A lower bound of each row on its box; minus infinity where anything is not a number."""
+    def centred(self, lower: Array, upper: Array) -> tuple[Array, Array, Array]:
+        """The planes at the middles of boxes, how far each input moves them from there to an end of its interval, and
+        how far they are from planes below the rows: (batch, rows), (batch, rows, inputs), (batch, rows)."""
         middle = lower + (upper / 2 - lower / 2)
         radius = np.maximum(upper - middle, middle - lower) * (1 + 4 * UNIT)
-        size = _rows_times(np.abs(self.slope), radius)
-        largest = _rows_times(np.abs(self.slope), np.abs(middle)) + size + np.abs(self.constant)
-        error = self.error + gamma(self.slope.shape[-1] + 8) * largest
-        bound = _rows_times(self.slope, middle) + self.constant - size - 2 * error - TINY
+        size = _rows_times(np.abs(self.slope), np.abs(middle) + radius) + np.abs(self.constant)
+        error = 2 * (self.error + gamma(self.slope.shape[-1] + 8) * size) + TINY
+        return _rows_times(self.slope, middle) + self.constant, self.slope * radius[:, None], error
+
+    def least(self, lower: Array, upper: Array) -> Array:
+        """A lower bound of each row on its box; minus infinity where anything is not a number."""
+        centre, moved, error = self.centred(lower, upper)
+        bound = centre - np.abs(moved).sum(axis=-1) - error
         return np.where(np.isfinite(bound), bound, -np.inf)
+
+    def most(self, lower: Array, upper: Array) -> Array:
+        """The largest value of each plane on its box, about: where it is not positive the plane says nothing."""
+        centre, moved, _ = self.centred(lower, upper)
+        return np.asarray(centre + np.abs(moved).sum(axis=-1))
 
     def within(self, known: Known) -> Array:
         """A lower bound of each row on its box, or on what it has in common with the ball if there is one."""
@@ -88,11 +98,14 @@ def lines_of(graph: Graph, number: int, known: Known, choices: Choices = PLAIN) 
     """The lines of a function on its boxes, with an axis for rows."""
     node = graph.nodes[number]
     assert isinstance(node, Apply)
-    lower, upper = known.ends(node.sources)
     low, high = choices.low.get(number), choices.high.get(number)
-    return node.function.lines(
-        tuple(ends[:, None] for ends in lower), tuple(ends[:, None] for ends in upper), low, high
-    )
+    if low is None and high is None and number in known.lines:
+        return known.lines[number]
+    lower, upper = (tuple(ends[:, None] for ends in side) for side in known.ends(node.sources))
+    lines = node.function.lines(lower, upper, low, high)
+    if low is None and high is None and not node.function.piecewise_linear:
+        known.lines[number] = lines  # those of smooth functions take long
+    return lines
 
 
 @np.errstate(all="ignore")

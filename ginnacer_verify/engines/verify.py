@@ -1,9 +1,11 @@
 """verify(network, prop, ...) -> Verdict: which engine decides a property, and the one way to call any of them.
 
-Rules, the first that fits: linear input constraints go to the abstraction-refinement loop; few varying inputs to the
-native engine that halves boxes; few ReLUs to the loop with all of them kept, which is one exact program; networks whose
-matrices fit into memory to the native engine that decides phases, with the loop as the finisher; the rest, every graph
-that is no chain, and everything where the native engines were not built, to branch and bound on the graph.
+Rules, the first that fits: linear input constraints on chains go to the abstraction-refinement loop; few varying inputs
+to halving boxes, compiled for chains of moderate size and on the graph for everything else; few ReLUs to the loop with
+all of them kept, which is one exact program; one hidden layer to an engine of its own, with one exact program as the
+finisher; networks whose matrices fit into memory to the native engine that decides phases, with the loop as the
+finisher; the rest, every graph that is no chain, and everything where the native engines were not built, to branch and
+bound on the graph.
 The rule that fired is part of the verdict's statistics.
 """
 
@@ -41,20 +43,22 @@ from ginnacer_verify.replay.joint import subject
 from ginnacer_verify.replay.judge import Counterexample, Judge
 
 if TYPE_CHECKING:
+    from ginnacer_verify.engines.boxes.graph import GraphRun
     from ginnacer_verify.engines.boxes.run import NativeRun
     from ginnacer_verify.engines.phases.run import PhaseRun
     from ginnacer_verify.engines.regions import RegionRun
+    from ginnacer_verify.engines.shallow.run import ShallowRun
 
 ARITHMETICS = ("real", "float32")
 """What a proof is about: real numbers, or the network as it is executed in its own precision."""
-ENGINES = ("auto", "native", "boxes", "phases", "regions", "cegar")
+ENGINES = ("auto", "native", "boxes", "phases", "shallow", "regions", "cegar")
 """`native` is boxes or phases, whichever fits; `auto` may choose any."""
 RESTARTS = 24
 """How often the falsifier starts per disjunct."""
 FEW_INPUTS = 12
 """Halving boxes pays up to about so many varying inputs."""
 MANY_RELUS = 2000
-"""The engine for boxes has room for square matrices of this size, and touches what is unstable of them."""
+"""The compiled engine for boxes has room for square matrices of this size, and touches what is unstable of them."""
 FEW_DISJUNCTS = 16
 """The attack before halving boxes has a quarter of the time for so many disjuncts, and less for more: most of many are
 proved at once, and the others are attacked where they come nearest to being unsafe."""
@@ -69,11 +73,13 @@ MANY_MAPPED = 40_000_000
 
 @dataclass(frozen=True)
 class Choice:
-    """An engine, why it was chosen, and which ReLUs the loop starts with if it is the loop."""
+    """An engine, why it was chosen, and which ReLUs the loop starts with, with which solver, if it is the loop or if
+    the loop is its finisher."""
 
     engine: str
     rule: str
     initial: str = "relaxed"
+    backend: str = "highs"
 
 
 def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Choice:
@@ -86,24 +92,31 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
             raise InputError(f"the engine {engine} takes boxes only, not balls: use --engine regions")
         return Choice("regions", "inputs in a ball")
     if isinstance(network, Graph):
-        if engine not in {"auto", "regions"}:
-            raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine regions")
-        return Choice("regions", f"a graph, {varying} varying inputs")
+        if engine not in {"auto", "boxes", "regions"}:
+            raise InputError(f"the engine {engine} takes chains of ReLU layers only: use --engine boxes or regions")
+        halved = engine == "boxes" or (engine == "auto" and varying <= FEW_INPUTS)
+        return Choice("boxes" if halved else "regions", f"a graph, {varying} varying inputs")
     weights = sum(layer.inputs * layer.outputs for layer in network.layers)
     if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
-        if engine not in {"auto", "cegar", "regions"}:
+        if engine in {"native", "phases"}:
             raise InputError("the native engines do not know linear input constraints: use --engine regions or cegar")
         return Choice("cegar", "linear input constraints") if engine == "auto" else Choice(engine, "as asked for")
-    if engine == "boxes" and not is_plain(network):
-        raise InputError("the engine boxes knows real arithmetic only: use --engine phases, regions or cegar")
+    if engine == "shallow" and not network.arithmetic.is_real:
+        raise InputError(f"the engine {engine} knows real arithmetic only: use --engine phases, regions or cegar")
     if engine in {"boxes", "phases", "native"} and not native.available():
         raise NativeUnavailable(native.MISSING)
+    if engine == "shallow":
+        if len(network.layers) != 2:
+            raise InputError("the engine shallow is for one hidden layer: use --engine phases")
+        return Choice("shallow", "as asked for", "exact", "milp")
     if engine in {"boxes", "phases", "regions", "cegar"}:
         return Choice(engine, "as asked for")
-    if varying <= FEW_INPUTS and is_plain(network) and network.relus <= MANY_RELUS and native.available():
+    if varying <= FEW_INPUTS and native.available():
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
+    if engine == "auto" and network.arithmetic.is_real and len(network.layers) == 2:
+        return Choice("shallow", f"one hidden layer, {varying} varying inputs", "exact", "milp")
     if not native.available():
         return Choice("regions", "the native engines are not installed")
     if engine == "native" or weights <= MANY_WEIGHTS:
@@ -111,20 +124,31 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
     return Choice("regions", f"{weights} weights, more than {MANY_WEIGHTS}")
 
 
-def _form(network: Network | Graph, engine: str, deadline: Deadline) -> Network | Graph:
+def _form(network: Network | Graph, prop: Property, engine: str, deadline: Deadline) -> Network | Graph:
     """A chain where an engine for chains was asked for, or where the graph is one of moderate size, or nearly so."""
     if isinstance(network, Network) or engine == "regions":
         return network
-    if engine != "auto":
+    if engine not in {"auto", "boxes"}:
         return as_chain(network, deadline)
+    few = engine == "boxes" or all(len(disjunct.box.varying) <= FEW_INPUTS for disjunct in prop.disjuncts)
+    if few and network.neurons > MANY_RELUS:
+        return network
     affine = (node for node in network.nodes if isinstance(node, Affine))
-    if sum(float(one.inputs) * one.outputs for node in affine for one in node.maps) > MANY_MAPPED:
+    most = MANY_WEIGHTS if few else MANY_MAPPED
+    if sum(float(one.inputs) * one.outputs for node in affine for one in node.maps) > most:
         return network
     try:
         chain = as_chain(network, deadline)
     except UnsupportedOperator:
         return network
     return chain if chain.relus <= 2 * network.neurons else network
+
+
+def _has_kernel(network: Network | Graph, prop: Property) -> bool:
+    """Whether the compiled engine for boxes takes it: a chain of moderate size, without linear input constraints."""
+    if isinstance(network, Graph) or network.relus > MANY_RELUS or not is_plain(network):
+        return False
+    return not any(len(disjunct.inputs) for disjunct in prop.disjuncts)
 
 
 def verify(
@@ -177,7 +201,7 @@ def verify(
             raise InputError("balls are decided in real arithmetic only")
         whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
     try:
-        given, network = whole, _form(whole, engine, deadline)
+        given, network = whole, _form(whole, prop, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     choice = choose(network, prop, engine)
@@ -197,7 +221,7 @@ def verify(
             as_chain(network),
             prop,
             timeout=deadline.left,
-            backend="highs" if backend is None else backend,
+            backend=choice.backend if backend is None else backend,
             abstraction=_method(abstraction),
             options=_options(options, abstraction, initial or choice.initial),
             refine=refine,
@@ -211,16 +235,19 @@ def verify(
     if choice.engine == "cegar":
         verdict = loop()
     else:
-        judge = Judge(given if choice.engine == "regions" else network, prop)
-        if choice.engine == "regions" and judge.graph.arithmetic != network.arithmetic:
+        on_graph = choice.engine == "regions" or (choice.engine == "boxes" and not _has_kernel(network, prop))
+        judge = Judge(given if on_graph else network, prop)
+        if on_graph and judge.graph.arithmetic != network.arithmetic:
             raise InputError(
                 "layers that were multiplied out are not what is executed: give the network as it was read"
             )
-        verdict, remaining = _native(choice.engine, judge, deadline, threads, seed, restarts, tell, record)
-        if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine == "phases":
+        verdict, remaining = _native(
+            choice.engine, judge, deadline, threads, seed, restarts, tell, record, on_graph=on_graph
+        )
+        if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine in {"phases", "shallow"}:
             finished = loop(remaining, restarts=0)
             numbers = replace(
-                finished.statistics, seconds=deadline.spent, engine=f"phases, {finished.statistics.engine}"
+                finished.statistics, seconds=deadline.spent, engine=f"{choice.engine}, {finished.statistics.engine}"
             )
             verdict = replace(finished, statistics=numbers)
     if tell and not seen:  # decided before the engine's first step
@@ -290,7 +317,7 @@ def _check_names(
 def _engine(engine: str, loop: dict[str, object]) -> str:
     """The engine, which is the loop where only options of the loop say so; phases have the loop as their finisher."""
     given = [name for name, value in loop.items() if value is not None]
-    if not given or engine not in ENGINES or engine in {"cegar", "phases"}:
+    if not given or engine not in ENGINES or engine in {"cegar", "phases", "shallow"}:
         return engine
     if engine == "auto":
         return "cegar"
@@ -306,6 +333,8 @@ def _native(
     restarts: int,
     observe: Observer | None,
     record: Record | None,
+    *,
+    on_graph: bool,
 ) -> tuple[Verdict, Sequence[Part] | None]:
     """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
     network = judge.graph
@@ -314,7 +343,7 @@ def _native(
         share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
         if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
             return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
-    run = _run_of(engine)(
+    run = _run_of(engine, on_graph)(
         judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe, record=record
     )
     outcome, progress = run.run(), run.progress()
@@ -338,9 +367,15 @@ def _native(
     raise TypeError(f"the native engine answered {outcome!r}")
 
 
-def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun] | type[RegionRun]":
+def _run_of(
+    engine: str, on_graph: bool
+) -> "type[NativeRun] | type[GraphRun] | type[PhaseRun] | type[ShallowRun] | type[RegionRun]":
     """Imported late: not needed for what an attack decides."""
     match engine:
+        case "boxes" if on_graph:
+            from ginnacer_verify.engines.boxes.graph import GraphRun
+
+            return GraphRun
         case "boxes":
             from ginnacer_verify.engines.boxes.run import NativeRun
 
@@ -349,6 +384,10 @@ def _run_of(engine: str) -> "type[NativeRun] | type[PhaseRun] | type[RegionRun]"
             from ginnacer_verify.engines.phases.run import PhaseRun
 
             return PhaseRun
+        case "shallow":
+            from ginnacer_verify.engines.shallow.run import ShallowRun
+
+            return ShallowRun
         case "regions":
             from ginnacer_verify.engines.regions import RegionRun
 

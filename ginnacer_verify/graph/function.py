@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.rounding import TINY, UNIT, Arithmetic, down, up
@@ -50,6 +51,11 @@ class Lines:
     upper_slope: Arrays
     upper_intercept: Array
 
+    def part(self, which: NDArray[np.intp]) -> "Lines":
+        """The lines of some boxes of a batch."""
+        lower, upper = (tuple(s[which] for s in slopes) for slopes in (self.lower_slope, self.upper_slope))
+        return Lines(lower, self.lower_intercept[which], upper, self.upper_intercept[which])
+
 
 class Function(ABC):
     """Elementwise `f(y_1, ..., y_k)`. A subclass that is told nothing more is cut in the middle of its widest argument.
@@ -84,6 +90,16 @@ class Function(ABC):
         `low` and `high`, between 0 and 1, choose among the lower and the upper lines where there is a choice; the
         default is what is best on its own. They broadcast against the arguments with new axes in front of the last."""
 
+    def parallel(self, lower: Arrays, upper: Arrays) -> Lines:
+        """Two lines of the same slopes on a box of arguments: those of the lower or of the upper line, whichever keeps
+        the two closer."""
+        lines = self.lines(lower, upper)
+        one, other = (_parallel(lines, slopes, lower, upper) for slopes in (lines.lower_slope, lines.upper_slope))
+        first = ~(one[1] - one[0] > other[1] - other[0])
+        slopes = tuple(np.where(first, a, b) for a, b in zip(lines.lower_slope, lines.upper_slope, strict=True))
+        below, above = (np.where(first, a, b) for a, b in zip(one, other, strict=True))
+        return Lines(slopes, below, slopes, above)
+
     def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
         """Which argument to cut, and where: strictly between its ends if there is room, NaN if cutting is useless."""
         width = np.stack([high - low for low, high in zip(lower, upper, strict=True)])
@@ -91,6 +107,20 @@ class Function(ABC):
         middle = np.stack([low + (high - low) / 2 for low, high in zip(lower, upper, strict=True)])
         at = np.take_along_axis(middle, which[None], axis=0)[0]
         return which, np.where(width.max(axis=0) > 0, at, np.nan)
+
+
+def _parallel(lines: Lines, slopes: Arrays, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
+    """The least and the largest intercept that lines of other slopes need: they differ most at ends of arguments."""
+    below, above = lines.lower_intercept, lines.upper_intercept
+    size = np.abs(below) + np.abs(above)
+    for k, (slope, left, right) in enumerate(zip(slopes, lower, upper, strict=True)):
+        under, over = lines.lower_slope[k] - slope, lines.upper_slope[k] - slope
+        below = below + np.minimum(under * left, under * right)
+        above = above + np.maximum(over * left, over * right)
+        steepest = np.abs(lines.lower_slope[k]) + np.abs(lines.upper_slope[k]) + np.abs(slope)
+        size = size + steepest * np.maximum(np.abs(left), np.abs(right))
+    error = (4 + 4 * len(slopes)) * UNIT * size + TINY
+    return below - error, above + error
 
 
 class Monotone(Function):
@@ -129,6 +159,11 @@ class Relu(Function):
             (np.where(unstable, slope, active),),
             np.where(unstable, intercept, 0.0),
         )
+
+    def parallel(self, lower: Arrays, upper: Arrays) -> Lines:
+        """The chord, and the line through 0 that has its slope."""
+        lines = self.lines(lower, upper)
+        return Lines(lines.upper_slope, lines.lower_intercept, lines.upper_slope, lines.upper_intercept)
 
     def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
         unstable = (lower[0] < 0) & (upper[0] > 0)

@@ -335,9 +335,11 @@ def linear_map(weight: Any, roundings: int = 0) -> LinearMap:
     if issparse(weight):
         full = weight.nnz > 0.3 * np.prod(weight.shape)
         return Dense(weight.toarray(), roundings) if full else Sparse(weight, roundings)
-    array = np.asarray(weight, dtype=np.float64)
+    array = np.asarray(weight)
     few = array.size >= 4096 and np.count_nonzero(array) <= 0.1 * array.size
-    return Sparse(array, roundings) if few else Dense(array, roundings)
+    if few:  # of many zeros no copy in float64 is made
+        return Sparse(csr_array(array).astype(np.float64), roundings)
+    return Dense(np.asarray(array, dtype=np.float64), roundings)
 
 
 def matrix_of(one: LinearMap) -> Weight:

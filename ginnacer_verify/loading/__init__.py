@@ -51,7 +51,7 @@ def operators_of(path: str | Path) -> list[OperatorUse]:
 
 def parse_onnx(content: bytes, folder: Path | None = None, deadline: Deadline = FOREVER) -> Graph:
     """The graph of an ONNX model's bytes, compared with onnxruntime."""
-    graph = read_graph(parse_model(content, folder), deadline)
+    graph = read_graph(parse_model(content, folder), deadline, content)
     check_agreement(graph, deadline=deadline)
     return graph
 

@@ -14,7 +14,7 @@ from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.convolution import Convolution
 from ginnacer_verify.graph.graph import Affine, Graph
 from ginnacer_verify.graph.linear import Adjoint, Dense, LinearMap, Repeated, Sparse
-from ginnacer_verify.loading.oracle import Runtime
+from ginnacer_verify.loading.oracle import runtime_of
 
 POINTS = 1000
 FEWEST = 8
@@ -37,7 +37,7 @@ def check_agreement(graph: Graph, box: Box | None = None, deadline: Deadline = F
     """Refuse a graph that differs from its own ONNX model by more than TOLERANCE, relative to the outputs' size.
 
     With a box, a property's say, half of the points are in it: inside, at its corners and on its edges."""
-    runtime = Runtime(graph.model)
+    runtime = runtime_of(graph.model)
     points = _points(graph, max(FEWEST, min(POINTS, WORK // _work(graph))), box)
     parts = np.array_split(points, min(max(PIECES, len(points) * graph.widest // BATCH_VALUES), len(points)))
 
@@ -77,9 +77,11 @@ def _ours(graph: Graph, points: NDArray[Any]) -> Array:
 
 
 def _work(graph: Graph) -> int:
-    """About how many products it takes to evaluate the graph once."""
+    """About how many products it takes to evaluate the graph once, here or by onnxruntime, which multiplies with every
+    number of the file, zeros included."""
     affine = [one for node in graph.nodes if isinstance(node, Affine) for one in node.maps]
-    return 1 + sum(map(_products, affine)) + 10 * sum(node.size for node in graph.nodes)
+    ours = 1 + sum(map(_products, affine)) + 10 * sum(node.size for node in graph.nodes)
+    return max(ours, len(graph.model) // np.dtype(np.float32).itemsize)
 
 
 def _products(linear: LinearMap) -> int:

@@ -69,9 +69,10 @@ def operator_uses(model: "onnx.ModelProto") -> list[OperatorUse]:
     return [OperatorUse(name, count, "supported" if name in known else "unsupported") for name, count in counts.items()]
 
 
-def read_graph(model: "onnx.ModelProto", deadline: Deadline = FOREVER) -> Graph:
-    """The graph of a model with floating-point inputs and outputs."""
-    content = bytes(model.SerializeToString())
+def read_graph(model: "onnx.ModelProto", deadline: Deadline = FOREVER, content: bytes = b"") -> Graph:
+    """The graph of a model with floating-point inputs and outputs; `content` are its bytes, if they hold all of it."""
+    if model.ByteSize() != len(content):  # weights came from another file
+        content = bytes(model.SerializeToString())
     model = _inlined(model)
     constants = _constants(model.graph)
     make = Composer()

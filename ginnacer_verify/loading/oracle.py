@@ -1,5 +1,6 @@
 """The oracle: onnxruntime on the CPU, as the competition's scorer runs it."""
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -10,6 +11,12 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.errors import NetworkError
 
 KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
+
+
+@lru_cache(maxsize=1)
+def runtime_of(model: bytes) -> "Runtime":
+    """The runtime of a model, made once: a file that was read is what witnesses are replayed on next."""
+    return Runtime(model)
 
 
 class Runtime:

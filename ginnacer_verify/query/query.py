@@ -104,6 +104,16 @@ class Base:
     def upper(self) -> Array:
         return read_only(np.concatenate([self.box.upper, self.relus.upper + self.relus.slack]))
 
+    @cached_property
+    def harmless(self) -> NDArray[np.bool_]:
+        """Which ReLUs can only move every unsafe row away from the unsafe set when their x' is larger than relu(y).
+
+        Those of the last layer whose coefficients are nowhere negative: their upper bounds never matter, since with
+        relu(y) in the place of x' a solution stays one."""
+        columns = slice(self.free, self.size)
+        read = (self.relus.weight[:, columns] != 0).any(axis=0) | (self.inputs.matrix[:, columns] != 0).any(axis=0)
+        return np.asarray(~read & (self.unsafe.matrix[:, columns] >= 0).all(axis=0))
+
     @property
     def is_finite(self) -> bool:
         """Whether every number of it is one: what overflows cannot be asked."""
@@ -166,9 +176,9 @@ class Query:
         )
 
     def deviation(self, z: Array) -> Array:
-        """x' - relu(y) of every unstable ReLU at a solution: what its abstraction gave away there."""
+        """x' - relu(y) of every unstable ReLU at a solution: what its abstraction gave away there, if it matters."""
         y = self.base.pre_activations(z)
-        return np.maximum(z[self.base.free :] - np.maximum(y, 0.0), 0.0)
+        return np.where(self.base.harmless, 0.0, np.maximum(z[self.base.free :] - np.maximum(y, 0.0), 0.0))
 
     def violation(self, z: Array) -> float:
         """By how much `z` breaks the worst constraint; at most 0 is a solution. NaN counts as broken without limit.

@@ -20,7 +20,7 @@ from ginnacer_verify.graph.chain import as_chain, graph_of
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.graph.onnx import network_model
-from ginnacer_verify.loading.oracle import Runtime
+from ginnacer_verify.loading.oracle import runtime_of
 from ginnacer_verify.properties.property import Disjunct, Property
 from ginnacer_verify.shown import Shown
 
@@ -106,9 +106,9 @@ class Judge:
         self.prop, self.graph, self.dtype = prop, graph_of(network), network.dtype
         self._given = network
         self._runtimes = [
-            (list(original.inputs), Runtime(original.network.model or network_model(as_chain(original.network))))
+            (list(original.inputs), runtime_of(original.network.model or network_model(as_chain(original.network))))
             for original in self.graph.originals
-        ] or [(list(range(network.inputs)), Runtime(self.graph.model or network_model(self.network)))]
+        ] or [(list(range(network.inputs)), runtime_of(self.graph.model or network_model(self.network)))]
         self._lacking: dict[tuple[Box, Box], bool] = {}
 
     @cached_property

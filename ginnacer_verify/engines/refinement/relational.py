@@ -186,8 +186,8 @@ def relaxed(relational: Relational, deadline: Deadline = FOREVER) -> tuple[Share
 
 
 def exact(relational: Relational, deadline: Deadline = FOREVER) -> tuple[Shared, ...]:
-    """Start with the network itself."""
-    return tuple(relational.singleton(i) for i in range(len(relational.base.relus)))
+    """Start with the network itself, as far as it matters."""
+    return tuple(relational.singleton(int(i)) for i in np.flatnonzero(~relational.base.harmless))
 
 
 def ginnacer(relational: Relational, deadline: Deadline = FOREVER) -> tuple[Shared, ...]:

@@ -145,14 +145,16 @@ def _reshaped(value: Value, shape: tuple[int, ...]) -> Value:
 
 def _times(node: Node, a: Tensor, matrix: Constant) -> Tensor:
     """A computed tensor times a constant matrix, the same for all or one for each of a batch."""
-    weight = matrix.astype(np.float64)
-    batch = broadcast_shape(a.shape[:-2], weight.shape[:-2])
-    shape = (*batch, a.shape[-2], weight.shape[-1])
+    batch = broadcast_shape(a.shape[:-2], matrix.shape[:-2])
+    shape = (*batch, a.shape[-2], matrix.shape[-1])
     size_of(shape)
-    if prod(weight.shape[:-2]) == 1:
-        flat = weight.reshape(weight.shape[-2:]).T
+    if prod(matrix.shape[:-2]) == 1:
+        flat = matrix.reshape(matrix.shape[-2:]).T
         a, rows = a.broadcast((*batch, *a.shape[-2:])), prod(shape[:-1])
-        return node.make.mapped(a, linear_map(flat) if rows == 1 else Repeated(Dense(flat), rows), shape)
+        if rows == 1:
+            return node.make.mapped(a, linear_map(flat), shape)
+        return node.make.mapped(a, Repeated(Dense(flat.astype(np.float64)), rows), shape)
+    weight = matrix.astype(np.float64)
     inner = (*batch, a.shape[-2], weight.shape[-1], a.shape[-1])
     size_of(inner)
     columns = np.broadcast_to(a.positions[..., :, None, :], inner).reshape(-1)

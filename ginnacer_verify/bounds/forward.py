@@ -1,0 +1,146 @@
+"""Bounds for few varying inputs: every value of a graph as an affine function of them, with a radius, front to back.
+
+On a box `x = middle + radius * e` with `|e| <= 1` a value is `centre + slopes @ e`, give or take its radius. A function
+passes on its argument's form times the slope of two parallel lines around it; half the distance of the lines is added
+to the radius. So a graph of any size takes as many evaluations as inputs vary, and a few more; what is lost against
+back-substitution is that radii of different values are no longer related to each other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ginnacer_verify.arrays import Array
+from ginnacer_verify.bounds.intervals import Known, append, executed_off, widen
+from ginnacer_verify.deadline import FOREVER, Deadline
+from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input, Node
+from ginnacer_verify.graph.linear import Indices
+from ginnacer_verify.rounding import TINY, UNIT, gamma
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """`terms[:, 0] + sum(terms[:, 1 + j] * e[j])`, give or take `radius`: (batch, 1 + varying, size), (batch, size)."""
+
+    terms: Array
+    radius: Array
+
+    @property
+    def size(self) -> Array:
+        """At least the sum of the absolute values of all that makes up a value."""
+        return np.asarray((np.abs(self.terms).sum(axis=1) + self.radius) * (1 + gamma(self.terms.shape[1] + 2)))
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """The interval of each value."""
+        spread = np.abs(self.terms[:, 1:]).sum(axis=1) + self.radius
+        centre = self.terms[:, 0]
+        spread = spread + gamma(self.terms.shape[1] + 4) * (np.abs(centre) + spread) + TINY
+        return centre - spread, centre + spread
+
+
+@np.errstate(all="ignore")
+def forward(
+    graph: Graph, lower: Array, upper: Array, varying: Indices, deadline: Deadline = FOREVER
+) -> tuple[Known, dict[int, Array]]:
+    """Intervals of all nodes on a batch of boxes; and of the values that enter functions, by node, how far each varying
+    input moves them: (batch, varying, size).
+
+    `varying` has the numbers of each box's inputs that are not fixed, (batch, varying), and -1 where it has fewer."""
+    known = Known(np.asarray(lower, np.float64), np.asarray(upper, np.float64))
+    forms: dict[int, Form] = {}
+    reach: dict[int, Array] = {}
+    entering = {source for number in graph.applied for source in graph.nodes[number].sources}
+    for number, node in enumerate(graph.nodes):
+        deadline.check("a batch of boxes was bounded")
+        form = _form(node, [forms[source] for source in node.sources], known, varying)
+        if not graph.arithmetic.is_real:
+            off = executed_off(graph, known)
+            widen(known, off)
+            form = Form(form.terms, form.radius + off * (1 + 4 * UNIT))
+        forms[number] = form
+        known.tighten(number, *form.ends)
+        if number in entering:
+            reach[number] = np.abs(form.terms[:, 1:])
+        for source in node.sources:
+            if graph.last_use[source] <= number:
+                forms.pop(source, None)
+    return known, reach
+
+
+def _form(node: Node, sources: Sequence[Form], known: Known, varying: Indices) -> Form:
+    """The next node's form, from those of its sources; its interval is appended to what is known."""
+    match node:
+        case Input():
+            return _input(node, known, varying)
+        case Affine():
+            return _affine(node, sources, known)
+        case Apply():
+            return _apply(node, sources, known)
+    raise TypeError(f"{node!r} is no node of a graph")
+
+
+def _input(node: Input, known: Known, varying: Indices) -> Form:
+    at = slice(node.start, node.start + node.size)
+    lower, upper = known.box_lower[:, at], known.box_upper[:, at]
+    middle = lower + (upper / 2 - lower / 2)
+    radius = np.maximum(upper - middle, middle - lower) * (1 + 4 * UNIT)
+    append(known, lower, upper, np.maximum(np.abs(lower), np.abs(upper)))
+    terms = np.zeros((known.batch, 1 + varying.shape[1], node.size))
+    terms[:, 0] = middle
+    inside = (varying >= node.start) & (varying < node.start + node.size)
+    box, column = np.nonzero(inside)
+    place = varying[inside] - node.start
+    terms[box, 1 + column, place] = radius[box, place]
+    return Form(terms, np.zeros_like(middle))
+
+
+def _affine(node: Affine, sources: Sequence[Form], known: Known) -> Form:
+    """The map of all terms at once, together with plain intervals, whose middles and radii go along."""
+    batch, count = sources[0].terms.shape[:2]
+    lower, upper = known.ends(node.sources)
+    middle = [low + (high / 2 - low / 2) for low, high in zip(lower, upper, strict=True)]
+    apart = [np.maximum(high - m, m - low) * (1 + 4 * UNIT) for low, m, high in zip(lower, middle, upper, strict=True)]
+    sizes = [np.maximum(form.size, np.abs(m) + r) for form, m, r in zip(sources, middle, apart, strict=True)]
+    stacked = [
+        np.concatenate([form.terms, m[:, None]], axis=1).reshape(batch * (count + 1), -1)
+        for form, m in zip(sources, middle, strict=True)
+    ]
+    terms = node.linear(stacked).reshape(batch, count + 1, node.size)
+    terms[:, 0] += node.bias
+    terms[:, count] += node.bias
+    radii = node.absolute.linear(
+        [np.concatenate([form.radius, r, s]) for form, r, s in zip(sources, apart, sizes, strict=True)]
+    )
+    size = radii[2 * batch :] + np.abs(node.bias)
+    error = 2 * gamma(node.terms + 8) * size + TINY
+    plain = radii[batch : 2 * batch] + error
+    append(known, terms[:, count] - plain, terms[:, count] + plain, size * (1 + gamma(node.terms + 8)) + TINY)
+    return Form(terms[:, :count], radii[:batch] + error)
+
+
+def _apply(node: Apply, sources: Sequence[Form], known: Known) -> Form:
+    ends = known.ends(node.sources)
+    low, high = node.function.range(*ends)
+    append(known, low, high, np.maximum(np.abs(low), np.abs(high)))
+    lines = node.function.parallel(*ends)
+    below, above = lines.lower_intercept, lines.upper_intercept
+    radius, size = (above / 2 - below / 2) * (1 + 4 * UNIT), np.maximum(np.abs(below), np.abs(above))
+    terms: Array | float = 0.0
+    for slope, form in zip(lines.lower_slope, sources, strict=True):
+        terms = terms + slope[:, None] * form.terms
+        radius = radius + np.abs(slope) * form.radius
+        size = size + np.abs(slope) * form.size
+    terms = np.asarray(terms)
+    terms[:, 0] += below / 2 + above / 2
+    radius = radius + 2 * gamma(len(sources) + 8) * size + TINY
+    # Where the lines tell nothing the interval may: it is a form without slopes.
+    lower, upper = known.lower[-1], known.upper[-1]
+    useless = ~(np.isfinite(radius) & np.isfinite(terms).all(axis=1))
+    if useless.any():
+        middle = lower + (upper / 2 - lower / 2)
+        terms[np.broadcast_to(useless[:, None], terms.shape)] = 0.0
+        terms[:, 0] = np.where(useless, middle, terms[:, 0])
+        radius = np.where(useless, np.maximum(upper - middle, middle - lower) * (1 + 4 * UNIT), radius)
+    return Form(terms, np.where(np.isnan(radius), np.inf, radius))

@@ -1,0 +1,1 @@
+"""The engine for networks with one hidden layer: propagation of bounds, a dual bound, and decided ReLUs."""
