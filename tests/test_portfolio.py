@@ -112,7 +112,7 @@ def test_the_loop_finishes_what_phases_leave_open() -> None:
 
 
 def test_unknown_engines_are_refused() -> None:
-    with pytest.raises(InputError, match="none of auto, native, boxes, phases, regions, cegar"):
+    with pytest.raises(InputError, match="none of auto, native, boxes, phases, shallow, regions, cegar"):
         verify(network_with(2), one_disjunct(box_of([0, 0], [1, 1]), [[1.0]], [-1.0]), engine="magic")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ginnacer_verify.abstraction.npz import load_abstraction
+from ginnacer_verify.bench.tool_backend import ToolBackend
 from ginnacer_verify.commands.abstract import add_partition_arguments, parse_layers, parse_strategy, read_centroid
 from ginnacer_verify.commands.files import content, read_property, write_witness
 from ginnacer_verify.commands.networks import add_networks, load_all, split_files
@@ -49,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", type=whole(1), metavar="N", help="of the native engines (default: all cores)")
     loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
-    loop.add_argument("--backend", choices=backend_names(), help="the solver (default: highs)")
+    loop.add_argument(
+        "--backend",
+        metavar="NAME|TOOL.toml",
+        help=f"the solver: {', '.join(backend_names())}, or a command line as in `bench run --tools` (default: highs)",
+    )
     loop.add_argument(
         "--abstraction",
         metavar="NAME|FILE.npz",
@@ -61,8 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     paper = parser.add_argument_group("--abstraction paper", "how it begins, as in `ginnacer abstract`")
     paper.add_argument("--centroid", metavar="FILE|zeros|box", help="where it is exact (default: box, its middle)")
     add_partition_arguments(paper)
-    parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
-    parser.add_argument("--since", type=_seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
+    parser.add_argument("--timeout", type=seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
+    parser.add_argument("--since", type=seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
     parser.add_argument("--seed", type=whole(0), default=0, help="random seed (default: 0)")
     parser.add_argument("--no-attack", action="store_true", help="switch the falsifier off, to test the prover")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write one JSON line per round")
@@ -88,6 +93,8 @@ def run(args: argparse.Namespace) -> int:
     record = Record(prop) if args.certificate else None
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
     given |= _start(args, networks)
+    if args.backend and args.backend.endswith(".toml"):
+        given["backend"] = ToolBackend.read(Path(args.backend))
     try:
         with observer(args.trace, live=not (args.quiet or args.json)) as observe:
             verdict = verify(
@@ -163,7 +170,7 @@ def _late(args: argparse.Namespace, problem: OutOfTime, deadline: Deadline) -> i
     return 1
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
