@@ -69,12 +69,13 @@ def address(array: NDArray[Any], element: type[np.generic], name: str = "an arra
 Net = Record.of(
     "Net",
     """
-    long layers, inputs, rows, relus, widest, steps
+    long layers, inputs, rows, relus, widest, steps, each
     long* sizes, weights, biases
     double* weight, bias, first_weight, first_biases, last_weights
     long* first_of, last_of
     double* last_biases, errors
     double* shares, limits, first_offs, last_sizes, last_floors, last_limits
+    long* twins
     """,
 )
 Batch = Record.of(

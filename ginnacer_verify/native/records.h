@@ -21,6 +21,7 @@ enum { OPEN = 0, PROVED = 1 };
    transposed: those of each value that enters a layer lie side by side. */
 typedef struct {
     int64_t layers, inputs, rows, relus, widest, steps;
+    int64_t each;               /* 1: every row is a disjunct by itself, unsafe where any of them is at most 0 */
     const int64_t *sizes;       /* inputs, neurons of each hidden layer, rows */
     const int64_t *weights;     /* where the weights of each hidden layer begin in `weight`, */
     const int64_t *biases;      /* and its biases in `bias`: from the second layer on */
@@ -39,6 +40,7 @@ typedef struct {
     const double *last_sizes;   /* as `last_weights`: the absolute values that make up the rows' weights, */
     const double *last_floors;  /* per disjunct: those of its rows' biases, */
     const double *last_limits;  /* and what the sums of its rows must be below */
+    const int64_t *twins;       /* per neuron: the neuron before it in its layer that is much like it, or -1 */
 } Net;
 
 /* A batch of boxes: each one's disjunct, its ends, its neurons' bounds; and what is found, per box. */
