@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from ginnacer_verify.commands.margins import parse_distances
 from ginnacer_verify.errors import AbstractionError, InputError
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.graph.onnx import network_model
-from ginnacer_verify.loading import load_chain
+from ginnacer_verify.loading import load_chain, parse_onnx
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.properties.write import to_vnnlib
@@ -79,11 +80,38 @@ def test_margins(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     largest = [row["largest"] for row in document["margins"]]
     assert largest[0] == 0.0  # the centroid itself
     assert largest[1] < largest[2]
-    assert (files / "m.csv").read_text().splitlines()[0] == "distance,largest,median"
+    assert (files / "m.csv").read_text().splitlines()[0] == "method,distance,largest,median"
     assert len((files / "m.csv").read_text().splitlines()) == 4
     pytest.importorskip("matplotlib")
     call(margins_command, capsys, *words, "--plot", files / "m.svg")
     assert (files / "m.svg").read_text().startswith("<?xml")
+
+
+def test_margins_of_several_methods(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The library's FastLin and CROWN are ours up to rounding; the tight form is narrower than the paper's."""
+    if find_spec("auto_LiRPA") is None:
+        pytest.skip("needs auto_LiRPA")
+    methods = "ginnacer,tight,fastlin,lirpa-fastlin,crown,lirpa-crown,alpha-crown"
+    words = (files / "net.onnx", "--property", files / "prop.vnnlib", "--distances", "0.05", "--samples", "100")
+    found = json.loads(call(margins_command, capsys, *words, "--method", methods, "--json", "--quiet"))["margins"]
+    largest = {row["method"]: row["largest"] for row in found}
+    assert list(largest) == methods.split(",")
+    assert largest["lirpa-fastlin"] == pytest.approx(largest["fastlin"], rel=1e-6, abs=1e-9)
+    assert largest["lirpa-crown"] == pytest.approx(largest["crown"], rel=1e-6, abs=1e-9)
+    assert largest["tight"] < largest["ginnacer"]
+    with pytest.raises(InputError, match="no method 'deeppoly'; choose of ginnacer, tight"):
+        call(margins_command, capsys, *words, "--method", "deeppoly")
+
+
+def test_the_tight_form_is_emitted(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = (files / "net.onnx", "--property", files / "prop.vnnlib", "-o", files / "tight", "--form", "tight")
+    paper = json.loads(call(abstract_command, capsys, *words[:-1], "paper", "--json", "--quiet"))
+    document = json.loads(call(abstract_command, capsys, *words, "--json", "--quiet"))
+    assert document["relus_per_layer"] == paper["relus_per_layer"]
+    model, prop = parse_onnx((files / "tight" / "abstract.onnx").read_bytes()), files / "tight" / "abstract.vnnlib"
+    assert read_vnnlib(prop).outputs == model.outputs
+    with pytest.raises(AbstractionError, match="no --clip, --inputs or --layers"):
+        call(abstract_command, capsys, *words, "--clip")
 
 
 def test_other_drawings_are_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from ginnacer_verify.abstraction.layer import AbstractLayer, ExactLayer
 from ginnacer_verify.abstraction.partition import Partition
 from ginnacer_verify.abstraction.partitioning.strategies import NAMED, Strategy, first_fit
 from ginnacer_verify.arrays import Array, read_only
-from ginnacer_verify.bounds.chain import TINY, absolute, gamma, interval_bounds
+from ginnacer_verify.bounds.chain import interval_bounds
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.chain import as_chain
@@ -95,17 +95,10 @@ class Abstraction(Shown):
 
     @cached_property
     def rounding(self) -> Array:
-        """How far the network can be from the one whose trace at the centroid is exactly ours, wherever the input is.
+        """What the trace of the centroid can be off, at the outputs."""
+        from ginnacer_verify.abstraction.trace import output_rounding
 
-        Layer by layer: the error of the trace, plus that of the layer's inputs times |W|, since a ReLU never enlarges
-        a difference; at the end the last digit of the output."""
-        difference = np.zeros(self.network.inputs)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for layer, error in zip(self.network.layers, self.trace.error, strict=True):
-                sums = np.asarray(absolute(layer.weight) @ difference) + error
-                difference = sums * (1 + gamma(2 * layer.inputs + 8))
-        total = (difference + gamma(4) * np.abs(self.trace.y[-1])) * (1 + gamma(8)) + TINY
-        return read_only(np.where(np.isnan(total), np.inf, total))
+        return output_rounding(self.network, self.trace)
 
     @cached_property
     def _stages(self) -> tuple[tuple[SharedRelu | ExactRelu, ...], Output]:
@@ -198,17 +191,22 @@ class Abstraction(Shown):
 
     def describe(self) -> str:
         """A table of the ReLUs, layer by layer."""
-        rows = [("layer", "ReLUs", "abstract", "share")]
-        counts = list(zip(self.network.relus_per_layer, self.relus_per_layer, strict=True))
-        named = [*((str(n), *pair) for n, pair in enumerate(counts, start=1))]
-        named.append(("all", self.network.relus, sum(self.relus_per_layer)))
-        rows += [(name, str(old), str(new), f"{new / old:.1%}" if old else "-") for name, old, new in named]
-        lines = ["".join(cell.rjust(10) for cell in row) for row in rows]
+        lines = relu_table(self.network, self.relus_per_layer)
         if self.entry.relus:
             lines.append(f"and {self.entry.relus} ReLUs of the pre-layer ({self.entry.mode})")
         if self.clip:
             lines.append(f"and {sum(self.clips_per_layer)} ReLUs of the clip")
         return "\n".join(lines)
+
+
+def relu_table(network: Network, relus_per_layer: Sequence[int]) -> list[str]:
+    """The ReLUs of a network and of its abstraction, layer by layer."""
+    rows = [("layer", "ReLUs", "abstract", "share")]
+    counts = list(zip(network.relus_per_layer, relus_per_layer, strict=True))
+    named = [*((str(n), *pair) for n, pair in enumerate(counts, start=1))]
+    named.append(("all", network.relus, sum(relus_per_layer)))
+    rows += [(name, str(old), str(new), f"{new / old:.1%}" if old else "-") for name, old, new in named]
+    return ["".join(cell.rjust(10) for cell in row) for row in rows]
 
 
 def abstract(

@@ -1,11 +1,13 @@
 """How wide the bounds of an abstraction are at given distances from its centroid (Over-Approximation Comparison)."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.box import Box
 
 
 @dataclass(frozen=True)
@@ -17,13 +19,21 @@ class Margins:
     median: float
 
 
-def measure(abstraction: Abstraction, distance: float, samples: int, seed: int) -> Margins:
+class Bounding(Protocol):
+    """Anything with sound bounds on a domain."""
+
+    @property
+    def domain(self) -> Box: ...
+    def margin(self, x: ArrayLike) -> Array: ...
+
+
+def measure(bounding: Bounding, centroid: Array, distance: float, samples: int, seed: int) -> Margins:
     """Chunk by chunk, since 10 000 inputs of an image network do not fit beside everything else."""
-    random, size = np.random.default_rng(seed), max(1, 2**22 // abstraction.network.inputs)
+    random, size = np.random.default_rng(seed), max(1, 2**22 // len(centroid))
     widths = []
     for first in range(0, samples, size):
-        batch = surface(abstraction.centroid, distance, min(size, samples - first), random)
-        widths.append(abstraction.margin(abstraction.domain.clip(batch)).max(axis=1))
+        batch = surface(centroid, distance, min(size, samples - first), random)
+        widths.append(np.atleast_2d(bounding.margin(bounding.domain.clip(batch))).max(axis=1))
     found = np.concatenate(widths)
     return Margins(distance, float(found.max()), float(np.median(found)))
 

@@ -38,6 +38,20 @@ def accurate_trace(network: Network, x: Array) -> Trace:
     return Trace(tuple(read_only(y) for y, _ in values), tuple(read_only(error) for error in errors))
 
 
+def output_rounding(network: Network, trace: Trace) -> Array:
+    """How far the network can be from the one whose trace at the centroid is exactly ours, wherever the input is.
+
+    Layer by layer: the error of the trace, plus that of the layer's inputs times |W|, since a ReLU never enlarges a
+    difference; at the end the last digit of the output."""
+    difference = np.zeros(network.inputs)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for layer, error in zip(network.layers, trace.error, strict=True):
+            sums = np.asarray(absolute(layer.weight) @ difference) + error
+            difference = sums * (1 + gamma(2 * layer.inputs + 8))
+    total = (difference + gamma(4) * np.abs(trace.y[-1])) * (1 + gamma(8)) + TINY
+    return read_only(np.where(np.isnan(total), np.inf, total))
+
+
 def _affine(layer: Layer, high: Array, low: Array) -> tuple[Array, Array]:
     columns = np.flatnonzero(high)
     return affine(*compressed(layer.weight, columns), layer.bias, high[columns], low[columns])

@@ -14,11 +14,13 @@ from ginnacer_verify.abstraction.inputs import Mode
 from ginnacer_verify.abstraction.npz import save
 from ginnacer_verify.abstraction.partitioning import strategies
 from ginnacer_verify.abstraction.partitioning.strategies import NAMED, Strategy
+from ginnacer_verify.abstraction.tight.tight import TightAbstraction, tight_abstraction
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.emit.abstraction import LARGEST, abstraction_model, onnx_bytes
+from ginnacer_verify.emit.tight import tight_model
 from ginnacer_verify.emit.vnnlib import abstract_property
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.network import Network
@@ -31,6 +33,12 @@ from ginnacer_verify.replay.judge import check_fit
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_abstraction_arguments(parser)
+    parser.add_argument(
+        "--form",
+        choices=("paper", "tight"),
+        default="paper",
+        help="tight: linear forms instead of intervals, with as many ReLUs per layer; default: paper",
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
 
 
@@ -67,22 +75,31 @@ def add_partition_arguments(parser: argparse.ArgumentParser | argparse._Argument
 def run(args: argparse.Namespace) -> int:
     network, prop = load_chain(args.network), read_property(args)
     start = time.perf_counter()
-    abstraction = build(args, network, prop)
+    paper = build(args, network, prop)
+    abstraction = as_tight(args, paper) if args.form == "tight" else paper
     seconds = time.perf_counter() - start
     files = write(abstraction, prop, args.output)
     if not any(file.suffix == ".onnx" for file in files):
         remark(args, "no abstract.onnx: the abstraction is too large for an ONNX file")
     document = {
+        "form": args.form,
         "relus_per_layer": {"original": network.relus_per_layer, "abstract": abstraction.relus_per_layer},
-        "pre_layer_relus": abstraction.entry.relus,
-        "clip_relus": sum(abstraction.clips_per_layer),
-        "inputs": abstraction.entry.mode,
+        "pre_layer_relus": paper.entry.relus if isinstance(abstraction, Abstraction) else abstraction.pre_layer,
+        "clip_relus": sum(paper.clips_per_layer),
+        "inputs": paper.entry.mode if isinstance(abstraction, Abstraction) else "centred",
         "strategy": args.strategy,
         "seconds": seconds,
         "files": [str(file) for file in files],
     }
     show(args, document, [abstraction.describe(), f"{seconds:.3g} s", *document["files"]])
     return 0
+
+
+def as_tight(args: argparse.Namespace, paper: Abstraction) -> TightAbstraction:
+    """The tight form with as many ReLUs per layer as the strategy gives the paper's."""
+    if args.clip or args.inputs or len(paper.partitions) < len(paper.layers):
+        raise AbstractionError("--form tight has no --clip, --inputs or --layers; --strategy gives the ReLUs per layer")
+    return tight_abstraction(paper.network, paper.centroid, paper.relus_per_layer)
 
 
 def read_property(args: argparse.Namespace) -> Property | None:
@@ -169,15 +186,19 @@ def parse_layers(text: str, hidden: int) -> list[int] | None:
         raise AbstractionError(f"{text!r} names no layers; write all, 2-, 1-3 or 1,4") from None
 
 
-def write(abstraction: Abstraction, prop: Property | None, folder: Path) -> list[Path]:
-    """The files, in a folder that is made if need be; no ONNX where it would be too large."""
+def write(abstraction: Abstraction | TightAbstraction, prop: Property | None, folder: Path) -> list[Path]:
+    """The files, in a folder that is made if need be; no ONNX where it would be too large, no .npz of a tight form."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / "abstract.npz"]
-    save(abstraction, files[0])
+    files = []
+    if isinstance(abstraction, Abstraction):
+        files.append(folder / "abstract.npz")
+        save(abstraction, files[-1])
     if prop is not None:
         files.append(folder / "abstract.vnnlib")
         files[-1].write_text(to_vnnlib(abstract_property(prop, abstraction)), encoding="utf-8")
     if onnx_bytes(abstraction, abstraction.network.dtype) <= LARGEST:
         files.append(folder / "abstract.onnx")
-        files[-1].write_bytes(abstraction_model(abstraction))
+        files[-1].write_bytes(
+            abstraction_model(abstraction) if isinstance(abstraction, Abstraction) else tight_model(abstraction)
+        )
     return files

@@ -1,4 +1,4 @@
-"""`ginnacer margins NET`: how wide the bounds are at given distances from the centroid (the paper's Section 5.3)."""
+"""`ginnacer margins NET`: how wide bounds are at given distances from the centroid (Over-Approximation Comparison)."""
 
 import argparse
 import csv
@@ -9,19 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from ginnacer_verify.abstraction.margins import Margins, measure
+from ginnacer_verify.abstraction.abstraction import Abstraction
+from ginnacer_verify.abstraction.margins import Bounding, Margins, measure
+from ginnacer_verify.abstraction.tight.tight import tight_abstraction
+from ginnacer_verify.box import Box
 from ginnacer_verify.commands.abstract import add_abstraction_arguments, build, read_property
 from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.output import remark, show, table, whole
 from ginnacer_verify.errors import AbstractionError, InputError
 from ginnacer_verify.loading import load_chain
+from ginnacer_verify.rivals.local import LOCAL
 
 DISTANCES = "0.0001,0.001,0.01,0.1,1"
 PLOTS = (".png", ".svg", ".pdf")
+METHODS = ("ginnacer", "tight", *LOCAL)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_abstraction_arguments(parser)
+    parser.add_argument(
+        "--method",
+        default="ginnacer",
+        help=f"by commas, of {', '.join(METHODS)}; tight has as many ReLUs per layer as ginnacer; lirpa-* and "
+        "alpha-crown are the library auto_LiRPA's; local ones are built for each distance; default: ginnacer",
+    )
     parser.add_argument("--distances", default=DISTANCES, help=f"from the centroid, by commas; default: {DISTANCES}")
     parser.add_argument(
         "--samples", type=whole(1), default=10_000, help="inputs per distance; default: 10000, as the paper"
@@ -34,22 +45,46 @@ def run(args: argparse.Namespace) -> int:
     distances = parse_distances(args.distances)
     if args.plot and args.plot.suffix not in PLOTS:
         raise InputError(f"{args.plot} is no drawing that we make: choose one of {', '.join(PLOTS)}")
+    methods = parse_methods(args.method)
     abstraction = build(args, load_chain(args.network), read_property(args))
+    rows: list[tuple[str, Margins]] = []
     with Bar("sampling", quiet=args.quiet) as bar:
-        rows = []
-        for number, distance in enumerate(distances, start=1):
-            rows.append(measure(abstraction, distance, args.samples, args.seed))
-            bar.update(number, len(distances))
+        for method in methods:
+            tight = (
+                tight_abstraction(abstraction.network, abstraction.centroid, abstraction.relus_per_layer)
+                if (method == "tight")
+                else None
+            )
+            for distance in distances:
+                bounding = tight or bounding_of(method, abstraction, distance)
+                rows.append((method, measure(bounding, abstraction.centroid, distance, args.samples, args.seed)))
+                bar.update(len(rows), len(methods) * len(distances))
     if args.csv:
         args.csv.write_text(as_csv(rows), encoding="utf-8")
     if args.plot:
-        draw(rows, args.plot)
+        draw(rows, args.plot, f"{args.network.name}, {args.samples} inputs per distance")
     for path in filter(None, (args.csv, args.plot)):
         remark(args, f"wrote {path}")
-    document = {"relus_per_layer": abstraction.relus_per_layer, "margins": [asdict(row) for row in rows]}
-    cells = [(f"{row.distance:g}", f"{row.largest:.4g}", f"{row.median:.4g}") for row in rows]
-    show(args, document, table([("distance", "largest", "median"), *cells]))
+    found = [{"method": method, **asdict(row)} for method, row in rows]
+    document = {"relus_per_layer": abstraction.relus_per_layer, "margins": found}
+    cells = [(method, f"{row.distance:g}", f"{row.largest:.4g}", f"{row.median:.4g}") for method, row in rows]
+    show(args, document, table([("method", "distance", "largest", "median"), *cells]))
     return 0
+
+
+def parse_methods(text: str) -> list[str]:
+    methods = list(dict.fromkeys(text.split(",")))
+    if unknown := [method for method in methods if method not in METHODS]:
+        raise InputError(f"there is no method {unknown[0]!r}; choose of {', '.join(METHODS)}")
+    return methods
+
+
+def bounding_of(method: str, abstraction: Abstraction, distance: float) -> Bounding:
+    """The paper's abstraction, or a local one on the part of its domain that is no farther than the distance."""
+    if method == "ginnacer":
+        return abstraction
+    ends = (abstraction.domain.clip(abstraction.centroid + step) for step in (-distance, distance))
+    return LOCAL[method](abstraction.network, Box(*ends))
 
 
 def parse_distances(text: str) -> list[float]:
@@ -64,21 +99,23 @@ def parse_distances(text: str) -> list[float]:
     return distances
 
 
-def as_csv(rows: list[Margins]) -> str:
+def as_csv(rows: list[tuple[str, Margins]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=["distance", "largest", "median"], lineterminator="\n")
+    writer = csv.DictWriter(text, fieldnames=["method", "distance", "largest", "median"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
+    writer.writerows({"method": method, **asdict(row)} for method, row in rows)
     return text.getvalue()
 
 
-def draw(rows: list[Margins], path: Path) -> None:
+def draw(rows: list[tuple[str, Margins]], path: Path, title: str) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes: Any = figure.subplots()
-    for name in ("largest", "median"):
-        axes.plot([row.distance for row in rows], [getattr(row, name) for row in rows], marker="o", label=name)
-    axes.set(xscale="log", yscale="log", xlabel="distance from the centroid", ylabel="margin")
+    for method in dict.fromkeys(method for method, _ in rows):
+        own = [row for name, row in rows if name == method and row.distance > 0]
+        axes.plot([row.distance for row in own], [row.largest for row in own], marker="o", label=method)
+    axes.set(xscale="log", yscale="log", title=title)
+    axes.set(xlabel="distance from the centroid (L-infinity, input units)", ylabel="largest margin (output units)")
     axes.legend()
     figure.savefig(path)

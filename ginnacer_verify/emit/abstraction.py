@@ -18,6 +18,7 @@ import numpy as np
 from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.abstraction.icf import Anchor
 from ginnacer_verify.abstraction.layer import AbstractLayer, ExactLayer
+from ginnacer_verify.abstraction.tight.tight import TightAbstraction
 from ginnacer_verify.arrays import Array, dense
 from ginnacer_verify.bounds.chain import gamma
 from ginnacer_verify.emit.rounding import DOWN, UP, Direction, Rows, bound_rows, representable, rounded
@@ -222,7 +223,7 @@ def _stacked(first: Rows, second: Rows) -> Rows:
     return Rows(np.vstack([first.weight, second.weight]), np.concatenate([first.bias, second.bias]))
 
 
-def onnx_bytes(abstraction: Abstraction, dtype: np.dtype[Any]) -> int:
+def onnx_bytes(abstraction: Abstraction | TightAbstraction, dtype: np.dtype[Any]) -> int:
     """About how large the model is: its matrices are dense, and each layer has several."""
     widths = [abstraction.network.inputs, *abstraction.network.relus_per_layer, abstraction.network.outputs]
     return int(dtype.itemsize * sum(6 * a * b for a, b in pairwise(widths)))

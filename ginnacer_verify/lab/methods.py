@@ -1,17 +1,16 @@
 """The abstractions that are compared, by name; and the one colour, marker and label of each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
 from ginnacer_verify.abstraction.inputs import Mode
 from ginnacer_verify.abstraction.partitioning import strategies
+from ginnacer_verify.abstraction.tight.tight import tight_abstraction
 from ginnacer_verify.lab.subjects import Subject
 from ginnacer_verify.rivals.elboher import network_abstraction
-from ginnacer_verify.rivals.fastlin import crown, fastlin, fastlin_with_intervals
-from ginnacer_verify.rivals.layerwise import layerwise_lines
-from ginnacer_verify.rivals.lirpa import lirpa
+from ginnacer_verify.rivals.fastlin import fastlin
+from ginnacer_verify.rivals.local import LOCAL as LOCAL_METHODS
 from ginnacer_verify.rivals.prabhakar import interval_network
 from ginnacer_verify.rivals.rival import Progress, Rival
 
@@ -32,6 +31,7 @@ STYLES = {
     "original": Style("original network", "#000000", "x"),
     "ginnacer": Style("GINNACER (paper)", "#0072B2", "o"),
     "ginnacer-ours": Style("GINNACER, our subsets and clip", "#56B4E9", "D"),
+    "tight": Style("GINNACER, tight form", "#003B5C", "h"),
     "prabhakar": Style("Interval Networks (Prabhakar 2019)", "#D55E00", "s"),
     "elboher": Style("Network Abstractions (Elboher 2020)", "#E69F00", "^"),
     "elboher-max-first": Style("Network Abstractions, maxima summed", "#A67300", ">", "--"),
@@ -41,7 +41,7 @@ STYLES = {
     "crown": Style("CROWN (Zhang 2018)", "#CC79A7", "P"),
     "alpha-crown": Style("alpha-CROWN (auto_LiRPA)", "#7A5195", "*"),
 }
-GLOBAL = ("ginnacer", "ginnacer-ours", "prabhakar", "elboher", "elboher-max-first")
+GLOBAL = ("ginnacer", "ginnacer-ours", "tight", "prabhakar", "elboher", "elboher-max-first")
 LOCAL = ("fastlin", "fastlin-interval", "fastlin-layerwise", "crown", "alpha-crown")
 OF_THE_PAPER = ("ginnacer", "prabhakar", "elboher", "fastlin")
 
@@ -73,6 +73,8 @@ def with_counts(
     match name:
         case "ginnacer-ours":
             return ours(subject, counts)
+        case "tight":
+            return tight_abstraction(subject.network, subject.centroid, counts)
         case "prabhakar":
             return interval_network(subject.network, counts, seed=seed, progress=progress)
         case "elboher":
@@ -85,11 +87,7 @@ def with_counts(
 
 def local_method(name: str, subject: Subject, distance: float, *, progress: Progress | None = None) -> Rival:
     """A local abstraction on the cube of the given radius around the centroid."""
-    build: dict[str, Callable[[], Rival]] = {
-        "fastlin": partial(fastlin, subject.network, subject.box(distance), progress=progress),
-        "fastlin-interval": partial(fastlin_with_intervals, subject.network, subject.box(distance)),
-        "fastlin-layerwise": partial(layerwise_lines, subject.network, subject.box(distance)),
-        "crown": partial(crown, subject.network, subject.box(distance)),
-        "alpha-crown": partial(lirpa, subject.network, subject.box(distance), "alpha-CROWN"),
-    }
-    return build[name]()
+    box = subject.box(distance)
+    if name == "fastlin":
+        return fastlin(subject.network, box, progress=progress)
+    return LOCAL_METHODS[name](subject.network, box)
