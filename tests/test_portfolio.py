@@ -99,7 +99,7 @@ def test_input_constraints_are_for_the_loop() -> None:
 
 def test_large_networks_stay_graphs() -> None:
     hidden = csr_array((np.ones(4000), (np.arange(4000), np.arange(4000))))
-    network = Network((Layer(hidden, np.zeros(4000)), Layer(np.ones((1, 4000)), np.zeros(1))))
+    network = Network((Layer(hidden, np.zeros(4000)),) * 2 + (Layer(np.ones((1, 4000)), np.zeros(1)),))
     prop = one_disjunct(box_of(np.zeros(4000), np.ones(4000)), [[1.0]], [-1.0])
     assert choose(network, prop).engine == "regions"
     assert choose(network, prop, "native").engine == "phases"
@@ -116,7 +116,7 @@ def test_the_loop_finishes_what_phases_leave_open() -> None:
 
 
 def test_unknown_engines_are_refused() -> None:
-    with pytest.raises(InputError, match="none of auto, native, boxes, phases, regions, cegar"):
+    with pytest.raises(InputError, match="none of auto, native, boxes, phases, shallow, regions, cegar"):
         verify(network_with(2), one_disjunct(box_of([0, 0], [1, 1]), [[1.0]], [-1.0]), engine="magic")
 
 
