@@ -21,6 +21,7 @@ NAME = "ginnacer-verify"
 COMMANDS = {
     "verify": "decide a property: unsat, sat with a counterexample, unknown or timeout",
     "abstract": "replace a network by one with fewer ReLUs that contains it and is exact at a centroid",
+    "refine": "split what a spurious witness exploits in a saved abstraction, and write the next one",
     "margins": "how far apart the bounds of an abstraction are, by distance from the centroid",
     "lab": "the experiments of the paper and ours: figures, tables and one page",
     "check": "what a network and a property consist of, and whether we can read them",

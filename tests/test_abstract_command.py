@@ -61,9 +61,16 @@ def test_abstract_writes_what_it_says(files: Path, capsys: pytest.CaptureFixture
     assert list(saved.relus_per_layer) == counts["abstract"]
     np.testing.assert_allclose(saved.centroid, [0.0, 0.0, -0.25])
     emitted, prop = load_chain(files / "out" / "abstract.onnx"), read_vnnlib(files / "out" / "abstract.vnnlib")
-    assert (emitted.outputs, prop.outputs, prop.inputs) == (4, 4, 3)
+    assert (emitted.outputs, prop.outputs, prop.inputs) == (1, 1, 3), "one row, -100 below which it is unsafe"
     x = np.array([0.3, -0.4, 0.1])
-    np.testing.assert_allclose(emitted(x), np.concatenate(saved(x)), atol=1e-4)
+    lower, upper = saved(x)
+    assert lower[0] - upper[1] + 100 - 1e-4 <= emitted(x)[0] <= saved.network(x) @ [1.0, -1.0] + 100 + 1e-4
+
+
+def test_without_a_property_the_bounds_are_emitted(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(abstract_command, capsys, files / "net.onnx", "-o", files / "out", "--quiet")
+    saved, x = load_abstraction(files / "out" / "abstract.npz"), np.array([0.3, 0.4, 0.1])
+    np.testing.assert_allclose(load_chain(files / "out" / "abstract.onnx")(x), np.concatenate(saved(x)), atol=1e-4)
 
 
 def test_abstract_prints_the_table(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,9 @@ from ginnacer_verify.abstraction.partition import Partition
 from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
+from ginnacer_verify.cli import main
 from ginnacer_verify.emit.abstraction import abstraction_graph, abstraction_model
+from ginnacer_verify.engines.progress import read_trace
 from ginnacer_verify.engines.refinement.abstracted import Options, Situation
 from ginnacer_verify.engines.refinement.loop import verify
 from ginnacer_verify.engines.refinement.paper import REFINEMENTS, Paper
@@ -228,6 +232,46 @@ def test_every_way_to_begin(inputs: Any, clip: bool, strategy: str) -> None:
             case.network, case.prop, abstraction="paper", options=replace(options, layers=[2]), restarts=0, timeout=120
         )
         assert verdict.word == case.expected, case.name
+
+
+def test_a_trace_shows_subsets_that_split(tmp_path: Path) -> None:
+    """Round by round: who shares with whom, what the witness exploited, and what was split because of that."""
+    trace, words = tmp_path / "t.jsonl", ["--abstraction", "paper", "--no-attack", "--quiet"]
+    files = ["vnnlib/advisory/advisory_15x3.onnx", "vnnlib/advisory/prop_03.vnnlib"]
+    assert main(["verify", *files, *words, "--trace", str(trace)]) == 0
+    rounds = read_trace(trace)
+    assert [record["answer"] for record in rounds] == ["sat"] * (len(rounds) - 1) + ["unsat"]
+    for before, after in pairwise(rounds):
+        assert before["refine"] == "split"
+        assert before["split"]
+        assert before["exploited"][0]["amount"] > 0
+        for layer, (old, new) in enumerate(zip(before["sharing"], after["sharing"], strict=True), start=1):
+            cut = {tuple(one["neurons"]): one for one in before["split"] if one["layer"] == layer}
+            for subset in map(tuple, old["shared"]):
+                if subset in cut:
+                    assert sorted(i for part in cut[subset]["into"] for i in part) == sorted(subset)
+                    assert set(cut[subset]["exact"]) <= set(new["exact"])
+                else:
+                    assert list(subset) in new["shared"]
+    assert main(["plot-trace", str(trace), "-o", str(tmp_path / "t.svg"), "--quiet"]) == 0
+
+
+@pytest.mark.parametrize("abstraction", ["relational", "paper"])
+def test_a_disjunct_starts_where_the_one_before_it_ended(abstraction: str) -> None:
+    """The same disjunct twice: what was split for the first proves the second at once."""
+    network = load_chain("vnnlib/advisory/advisory_15x3.onnx")
+    prop = read_vnnlib("vnnlib/advisory/prop_03.vnnlib")
+    twice, rounds = replace(prop, disjuncts=prop.disjuncts * 2), []
+    for learn in (False, True):
+        seen: list[Any] = []
+        verdict = verify(
+            network, twice, abstraction=abstraction, learn=learn, per_round=1, restarts=0, observe=seen.append
+        )
+        assert verdict.word == "unsat"
+        rounds.append([moment.disjunct for moment in seen])
+    first = rounds[0].count(rounds[0][0])
+    assert first > 1
+    assert (len(rounds[0]), len(rounds[1])) == (2 * first, first + 1)
 
 
 def test_a_saved_abstraction_is_a_start() -> None:

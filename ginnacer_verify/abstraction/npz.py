@@ -18,12 +18,15 @@ from ginnacer_verify.arrays import Weight
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.network import Layer, Network
+from ginnacer_verify.properties.property import Property
+from ginnacer_verify.properties.vnnlib import parse_vnnlib
+from ginnacer_verify.properties.write import to_vnnlib
 
 FORMAT = 1
 
 
-def save(abstraction: Abstraction, path: str | Path) -> None:
-    """Write the file; a name without `.npz` is kept as it is."""
+def save(abstraction: Abstraction, path: str | Path, prop: Property | None = None) -> None:
+    """Write the file, with the property that the abstraction is for, if any; a name without `.npz` is kept as it is."""
     network, entry = abstraction.network, abstraction.entry
     arrays: dict[str, Any] = {
         "format": FORMAT,
@@ -43,18 +46,26 @@ def save(abstraction: Abstraction, path: str | Path) -> None:
     for number, partition in abstraction.partitions.items():
         arrays[f"partition{number}"] = partition.subset_of
         arrays[f"concrete{number}"] = np.array(sorted(abstraction.concrete[number]), dtype=np.intp)
+    if prop is not None:
+        arrays["property"] = to_vnnlib(prop)
     with Path(path).open("wb") as file:
         np.savez_compressed(file, **arrays)
 
 
 def load_abstraction(path: str | Path) -> Abstraction:
     """What `save` wrote."""
+    return load_both(path)[0]
+
+
+def load_both(path: str | Path) -> tuple[Abstraction, Property | None]:
+    """The abstraction and the property that it is for, if that was saved."""
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = dict(stored)
         if int(arrays["format"]) != FORMAT:
             raise AbstractionError(f"{path} has format {int(arrays['format'])}; this version reads format {FORMAT}")
-        return _rebuilt(arrays)
+        prop = parse_vnnlib(str(arrays["property"]), source=str(path)) if "property" in arrays else None
+        return _rebuilt(arrays), prop
     except (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile) as problem:
         raise AbstractionError(f"{path} is not an abstraction that `ginnacer abstract` saved: {problem}") from problem
 

@@ -25,6 +25,8 @@ WORDS = {word: word for word in VERDICTS} | {"holds": "unsat", "violated": "sat"
 """What tools write, and what it means: the words of the competition's scorer and of the VNN-LIB standard."""
 OURS = "ginnacer"
 PLACES = ("network", "property", "timeout", "category", "threads", "result", "since")
+LARGE = ("box", "sharing", "exploited", "split")
+"""What is left out of traces in reports."""
 RECORDS = 300
 """Records of a trace that are kept; a longer one is thinned evenly."""
 Reading: TypeAlias = tuple[str, str, dict[str, Any], list[dict[str, Any]]]
@@ -188,7 +190,7 @@ def trace_of(lines: Sequence[str]) -> list[dict[str, Any]]:
         except ValueError:
             continue  # a message, or the piece that was written when the process was killed
         if isinstance(record, dict):
-            records.append({name: value for name, value in record.items() if name != "box"})
+            records.append({name: value for name, value in record.items() if name not in LARGE})
     return records
 
 

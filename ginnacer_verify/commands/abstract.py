@@ -11,23 +11,19 @@ import numpy as np
 
 from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
 from ginnacer_verify.abstraction.inputs import Mode
-from ginnacer_verify.abstraction.npz import save
 from ginnacer_verify.abstraction.partitioning import strategies
 from ginnacer_verify.abstraction.partitioning.strategies import NAMED, Strategy
 from ginnacer_verify.abstraction.tight.tight import TightAbstraction, tight_abstraction
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.commands.bar import Bar
+from ginnacer_verify.commands.emitted import add_emit_argument, write, write_tight
 from ginnacer_verify.commands.output import remark, show, whole
-from ginnacer_verify.emit.abstraction import LARGEST, abstraction_model, onnx_bytes
-from ginnacer_verify.emit.tight import tight_model
-from ginnacer_verify.emit.vnnlib import abstract_property
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.properties.write import to_vnnlib
 from ginnacer_verify.replay.judge import check_fit
 
 
@@ -40,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tight: linear forms instead of intervals, with as many ReLUs per layer; default: paper",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
+    add_emit_argument(parser)
 
 
 def add_abstraction_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,8 +75,11 @@ def run(args: argparse.Namespace) -> int:
     paper = build(args, network, prop)
     abstraction = as_tight(args, paper) if args.form == "tight" else paper
     seconds = time.perf_counter() - start
-    files = write(abstraction, prop, args.output)
-    if not any(file.suffix == ".onnx" for file in files):
+    if isinstance(abstraction, Abstraction):
+        files = write(abstraction, prop, args.output, args.emit)
+    else:
+        files = write_tight(abstraction, prop, args.output, args.emit)
+    if not args.emit and not any(file.suffix == ".onnx" for file in files):
         remark(args, "no abstract.onnx: the abstraction is too large for an ONNX file")
     document = {
         "form": args.form,
@@ -184,21 +184,3 @@ def parse_layers(text: str, hidden: int) -> list[int] | None:
         return chosen
     except ValueError:
         raise AbstractionError(f"{text!r} names no layers; write all, 2-, 1-3 or 1,4") from None
-
-
-def write(abstraction: Abstraction | TightAbstraction, prop: Property | None, folder: Path) -> list[Path]:
-    """The files, in a folder that is made if need be; no ONNX where it would be too large, no .npz of a tight form."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    if isinstance(abstraction, Abstraction):
-        files.append(folder / "abstract.npz")
-        save(abstraction, files[-1])
-    if prop is not None:
-        files.append(folder / "abstract.vnnlib")
-        files[-1].write_text(to_vnnlib(abstract_property(prop, abstraction)), encoding="utf-8")
-    if onnx_bytes(abstraction, abstraction.network.dtype) <= LARGEST:
-        files.append(folder / "abstract.onnx")
-        files[-1].write_bytes(
-            abstraction_model(abstraction) if isinstance(abstraction, Abstraction) else tight_model(abstraction)
-        )
-    return files

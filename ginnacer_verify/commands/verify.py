@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ginnacer_verify.abstraction.npz import load_abstraction
+from ginnacer_verify.bench.tool_backend import ToolBackend
 from ginnacer_verify.commands.abstract import add_partition_arguments, parse_layers, parse_strategy, read_centroid
 from ginnacer_verify.commands.files import content, read_property, write_witness
 from ginnacer_verify.commands.networks import add_networks, load_all, split_files
@@ -49,7 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", type=whole(1), metavar="N", help="of the native engines (default: all cores)")
     loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
-    loop.add_argument("--backend", choices=backend_names(), help="the solver (default: highs)")
+    loop.add_argument(
+        "--backend",
+        metavar="NAME|TOOL.toml",
+        help=f"the solver: {', '.join(backend_names())}, or a command line as in `bench run --tools` (default: highs)",
+    )
     loop.add_argument(
         "--abstraction",
         metavar="NAME|FILE.npz",
@@ -88,6 +93,8 @@ def run(args: argparse.Namespace) -> int:
     record = Record(prop) if args.certificate else None
     given = {name: value for name in LOOP if (value := getattr(args, name)) is not None}
     given |= _start(args, networks)
+    if args.backend and args.backend.endswith(".toml"):
+        given["backend"] = ToolBackend.read(Path(args.backend))
     try:
         with observer(args.trace, live=not (args.quiet or args.json)) as observe:
             verdict = verify(

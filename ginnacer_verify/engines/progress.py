@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ginnacer_verify.box import Box
+from ginnacer_verify.engines.refinement.sharing import Exploited, Sharing, Split
 from ginnacer_verify.errors import InputError
 
 EVERY = 0.1
@@ -36,7 +37,8 @@ class Progress:
 class Round:
     """What one round of the loop did, for traces and progress. `kept` and `unstable` count ReLUs per layer.
 
-    `rule` is why the loop was chosen."""
+    `sharing` is the partition of each layer, `exploited` what a spurious witness made most of, `split` what was refined
+    then, by `refine`. `rule` is why the loop was chosen."""
 
     number: int
     disjunct: int
@@ -49,6 +51,10 @@ class Round:
     box: Box
     open_boxes: int
     left: float
+    sharing: tuple[Sharing, ...] = ()
+    exploited: tuple[Exploited, ...] = ()
+    split: tuple[Split, ...] = ()
+    refine: str = ""
     rule: str = ""
 
 
@@ -127,6 +133,10 @@ def record(moment: Moment) -> dict[str, Any]:
         "box": {"lower": moment.box.lower.tolist(), "upper": moment.box.upper.tolist()},
         "open_boxes": moment.open_boxes,
         "left": round(moment.left, 3),
+        "refine": moment.refine,
+        "sharing": [asdict(here) for here in moment.sharing],
+        "exploited": [asdict(one) | {"layer": one.layer + 1} for one in moment.exploited],
+        "split": [asdict(one) | {"layer": one.layer + 1} for one in moment.split],
     }
 
 

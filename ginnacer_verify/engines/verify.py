@@ -22,6 +22,7 @@ import numpy as np
 from ginnacer_verify import native
 from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import REACHED, Deadline
+from ginnacer_verify.engines.order import without_last
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
 from ginnacer_verify.engines.record import Record
@@ -122,7 +123,7 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         return Choice("boxes", f"{varying} varying inputs, at most {FEW_INPUTS}")
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
-    if engine == "auto" and network.arithmetic.is_real and len(network.layers) == 2:
+    if engine == "auto" and network.arithmetic.is_real and len(network.layers) == 2 and weights <= MANY_WEIGHTS:
         return Choice("shallow", f"one hidden layer, {varying} varying inputs", "exact", "milp")
     if not native.available():
         return Choice("regions", "the native engines are not installed")
@@ -207,6 +208,8 @@ def verify(
         if any(disjunct.ball is not None for disjunct in prop.disjuncts):
             raise InputError("balls are decided in real arithmetic only")
         whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
+    elif isinstance(whole, Graph) and not whole.originals:
+        whole = without_last(whole, prop)
     try:
         given, network = whole, _form(whole, prop, engine, deadline)
     except OutOfTime as problem:

@@ -208,10 +208,12 @@ class Query:
 class Sat:
     """A solution `z` of the query: a witness, to be replayed.
 
-    `bound` is a lower bound of the unsafe rows' largest slack if the solver knows one, for reports."""
+    `bound` is a lower bound of the unsafe rows' largest slack if the solver knows one, for reports. `room` is by how
+    much it may violate the query: a solver that is told about it in fewer digits solves a slightly larger one."""
 
     z: Array
     bound: float = field(default=-np.inf)
+    room: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ PIECE = 1_000_000
 HOPEFUL = 1e-4
 """Points whose excess in float64 is above this, relative to the offset, are not worth a replay in float32."""
 
+FEW = 4
+"""So many starts each disjunct has before any has more."""
+MANY = 1000
+"""More disjuncts than this are attacked in the order of the property."""
 LEAK = 0.01
 """What inactive ReLUs let through, for half of the starts."""
 NOISE = 1e-6
@@ -151,16 +155,33 @@ def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadl
 def falsify(
     judge: Judge, disjuncts: Sequence[Disjunct], random: np.random.Generator, deadline: Deadline, *, restarts: int = 24
 ) -> Counterexample | None:
-    """Attack every disjunct in turn from fresh starting points."""
-    for disjunct in disjuncts:
-        if deadline.passed:
-            return None
-        if not disjunct.box.is_empty and not judge.lacks_numbers(disjunct):
-            nearest = best(judge.graph, Goal.of(disjunct), lattice(disjunct.box), restarts, deadline)
-            points = np.concatenate([nearest, starts(disjunct.box, random, restarts)])
+    """Attack every disjunct from a few starting points, the nearest to being unsafe first; then each from many."""
+    targets = [one for one in disjuncts if not one.box.is_empty and not judge.lacks_numbers(one)]
+    targets = nearest_first(judge.graph, targets, deadline)
+    for count in sorted({min(FEW, restarts), restarts}):
+        for disjunct in targets:
+            if deadline.passed:
+                return None
+            points = starts(disjunct.box, random, count)
+            if count == restarts:
+                nearest = best(judge.graph, Goal.of(disjunct), lattice(disjunct.box), restarts, deadline)
+                points = np.concatenate([nearest, points])
             if found := attack(judge, disjunct, disjunct.box, points, deadline):
                 return found
     return None
+
+
+def nearest_first(graph: Graph, disjuncts: list[Disjunct], deadline: Deadline = FOREVER) -> list[Disjunct]:
+    """The disjuncts by how near the middles of their boxes are to being unsafe; as they are if there are many."""
+    if not 1 < len(disjuncts) <= MANY:
+        return disjuncts
+    middles: dict[Box, Array] = {}
+    for disjunct in disjuncts:
+        if disjunct.box not in middles:
+            if deadline.passed:
+                return disjuncts
+            middles[disjunct.box] = graph.evaluate(disjunct.box.middle[None])
+    return sorted(disjuncts, key=lambda one: float(Goal.of(one).excess(middles[one.box])[0]))
 
 
 def around(x: Array, box: Box, random: np.random.Generator, count: int = 8) -> Array:

@@ -1,4 +1,4 @@
-"""Witness files: the competition's 1.0 and 2.0 texts and our JSON, written and read."""
+"""Witness files: the competition's 1.0 and 2.0 texts and our JSON, written and read; what Marabou prints, read."""
 
 import json
 import re
@@ -15,6 +15,8 @@ from ginnacer_verify.properties.property import Property, Variable
 BRACKETS = 100
 """Far more than a witness has. JSON that is nested without end can take the process down."""
 _AS_JSON = 'write JSON as {"x": [0.1, 0.2]}'
+_ASSIGNED = re.compile(r"^\s*x(\d+) = (\S+)\s*$", re.MULTILINE)
+"""An input as Marabou's program prints it."""
 _PAIR = re.compile(r"\(\s*([XY])_(\d+)\s+([^\s()]+)\s*\)")
 
 
@@ -63,6 +65,8 @@ def parse_witness(text: str, prop: Property, *, source: str = "<text>") -> Array
         words = _json_inputs(body, source)
     elif body.startswith("("):
         words = _pairs(body, source)
+    elif "Input assignment:" in body:
+        words = [value for _, value in sorted(_ASSIGNED.findall(body), key=lambda pair: int(pair[0]))]
     elif prop.networks:
         return _shared(body, prop, source)
     else:

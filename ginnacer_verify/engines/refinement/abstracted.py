@@ -18,30 +18,13 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.engines.parts import Bounded, Part
+from ginnacer_verify.engines.refinement.sharing import Exploited, Sharing
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Property
 from ginnacer_verify.query.query import Query
 
 FLOOR = 0.01
 """What an input counts for that does not move anything, as a share of the one that moves most."""
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """The ReLUs of one layer: neurons that share one, that have their own, and that have only lines in its place."""
-
-    shared: tuple[tuple[int, ...], ...] = ()
-    exact: tuple[int, ...] = ()
-    relaxed: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Exploited:
-    """How far the property moved because some neurons of a layer, from 0, share a ReLU or lack their own."""
-
-    layer: int
-    neurons: tuple[int, ...]
-    amount: float
 
 
 class Abstracted(Protocol):

@@ -11,15 +11,14 @@ from ginnacer_verify.bounds.chain import gamma
 from ginnacer_verify.box import Box
 from ginnacer_verify.engines.refinement.abstracted import (
     Bisection,
-    Exploited,
     Method,
     Options,
     Region,
-    Sharing,
     Situation,
     bisected,
 )
 from ginnacer_verify.engines.refinement.merged import one_output
+from ginnacer_verify.engines.refinement.sharing import Exploited, Sharing
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope
 from ginnacer_verify.query.query import Base, Query, Relus

@@ -25,6 +25,7 @@ from ginnacer_verify.engines.refinement.abstracted import (
 )
 from ginnacer_verify.engines.refinement.methods import method_named, refinement_named
 from ginnacer_verify.engines.refinement.relational import start as relational_start
+from ginnacer_verify.engines.refinement.sharing import splits
 from ginnacer_verify.engines.verdict import Holds, Proof, Statistics, Undecided, Verdict, Violated, combine
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.network import Network
@@ -37,6 +38,8 @@ from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 GARBAGE = 1e-5
 """A solution that breaks its own query by more than this is no solution, whatever the backend says."""
 
+MOST = 20
+"""So many of the things that a witness exploited are told, the largest first."""
 INWARDS = (1e-4, 1e-6)
 """How far inside of the unsafe set a counterexample is looked for, relatively, when all ReLUs are exact."""
 LARGEST = 8 * 10**9
@@ -232,22 +235,23 @@ class _Run:
             query = abstracted.query
             if not query.base.is_finite:
                 return OVERFLOW
-            answer = self._ask(number, abstracted, query)
+            answer, seconds = self._ask(query)
+            finer: Abstracted | Bisection | None = None
+            found = self._replay(number, abstracted, answer) if isinstance(answer, Sat) else None
+            if isinstance(answer, Sat) and found is None:
+                finer = self._refined(abstracted, answer.z)
+            self._tell(number, abstracted, query, answer, seconds, finer)
             match answer:
                 case Unsat():
                     self.learned = abstracted
                     return Holds((Proof(number, query.kept),))
                 case Unknown(reason, timeout):
                     return Undecided(reason, timeout) if timeout else self._without_witness(abstracted, reason)
-                case Sat():
-                    if found := self._replay(number, abstracted, answer):
-                        return Violated(found)
-                case _:
-                    raise TypeError(f"{self.backend.name} answered {answer!r}")
-            finer = self._refined(abstracted, answer.z)
+                case Sat() if found is not None:
+                    return Violated(found)
             if isinstance(finer, Bisection):
                 return self._halved(abstracted, finer)
-            if finer is abstracted:
+            if finer is None or finer is abstracted:
                 return self._at_the_boundary(region)
             abstracted = finer
 
@@ -274,23 +278,26 @@ class _Run:
         """The network itself has a solution that is safe by a hair: look for one that is unsafe by more than that."""
         own = relational_start(region, Options(initial="exact"))
         for amount in INWARDS:
-            answer = self._ask(region.number, own, Query(own.query.base.tightened(amount), own.query.kept))
+            query = Query(own.query.base.tightened(amount), own.query.kept)
+            answer, seconds = self._ask(query)
+            self._tell(region.number, own, query, answer, seconds)
             if isinstance(answer, Sat) and (found := self._replay(region.number, own, answer)):
                 return Violated(found)
             if isinstance(answer, Unknown) and answer.timeout:
                 return Undecided(answer.reason, timeout=True)
         return Undecided("the network comes nearer to the unsafe set than solvers can tell apart")
 
-    def _ask(self, number: int, abstracted: Abstracted, query: Query) -> Answer:
+    def _ask(self, query: Query) -> tuple[Answer, float]:
+        """The backend's answer, and the seconds that it took."""
         start = time.monotonic()
         answer = self.backend.solve(query, timeout=self.deadline.left)
-        if isinstance(answer, Sat) and query.violation(answer.z) > GARBAGE:
+        if isinstance(answer, Sat) and query.violation(answer.z) > GARBAGE + answer.room:
             answer = self._second_opinion(query)
+        if not isinstance(answer, Sat | Unsat | Unknown):
+            raise TypeError(f"{self.backend.name} answered {answer!r}")
         self.rounds += 1
         self.kept, self.unstable = max(self.kept, query.binaries), max(self.unstable, len(query.base.relus))
-        if self.settings.observe:
-            self.settings.observe(self._round(number, query, answer, time.monotonic() - start))
-        return answer
+        return answer, time.monotonic() - start
 
     def _second_opinion(self, query: Query) -> Answer:
         """HiGHS's answer where the backend's solution violates its own query, as Marabou's sometimes does."""
@@ -299,23 +306,40 @@ class _Run:
             return Unknown(f"the solution of {self.backend.name} violates its own query; try another backend")
         return answer
 
-    def _round(self, number: int, query: Query, answer: Answer, seconds: float) -> Round:
-        layers = range(len(self.network.layers) - 1)
-        owner = query.base.relus.layer
+    def _tell(
+        self,
+        number: int,
+        abstracted: Abstracted,
+        query: Query,
+        answer: Answer,
+        seconds: float,
+        finer: Abstracted | Bisection | None = None,
+    ) -> None:
+        """Show the round to whoever observes."""
+        if self.settings.observe is None:
+            return
+        layers, owner = range(len(self.network.layers) - 1), query.base.relus.layer
         kept = [int(owner[shared.members[0]]) for shared in query.kept]
-        deviation = query.deviation(answer.z).max(initial=0.0) if isinstance(answer, Sat) else 0.0
-        return Round(
-            number=self.rounds,
-            disjunct=number,
-            kept=tuple(kept.count(layer) for layer in layers),
-            unstable=tuple(int((owner == layer).sum()) for layer in layers),
-            answer=type(answer).__name__.lower(),
-            seconds=seconds,
-            deviation=float(deviation),
-            bound=answer.bound if isinstance(answer, Sat) else float("nan"),
-            box=query.base.box,
-            open_boxes=len(self.open),
-            left=self.deadline.left,
+        exploited = abstracted.exploited(answer.z)[:MOST] if isinstance(answer, Sat) and finer else []
+        split = splits(abstracted.sharing, finer.sharing) if finer and not isinstance(finer, Bisection) else ()
+        self.settings.observe(
+            Round(
+                number=self.rounds,
+                disjunct=number,
+                kept=tuple(kept.count(layer) for layer in layers),
+                unstable=tuple(int((owner == layer).sum()) for layer in layers),
+                answer=type(answer).__name__.lower(),
+                seconds=seconds,
+                deviation=float(query.deviation(answer.z).max(initial=0.0)) if isinstance(answer, Sat) else 0.0,
+                bound=answer.bound if isinstance(answer, Sat) else float("nan"),
+                box=query.base.box,
+                open_boxes=len(self.open),
+                left=self.deadline.left,
+                sharing=abstracted.sharing,
+                exploited=tuple(one for one in exploited if one.amount > 0),
+                split=split,
+                refine="" if finer is None else getattr(self.settings.refine, "__name__", "a function"),
+            )
         )
 
     def _replay(self, number: int, abstracted: Abstracted, answer: Sat) -> Counterexample | None:

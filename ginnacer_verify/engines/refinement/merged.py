@@ -19,15 +19,14 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.engines.refinement.abstracted import (
     USUAL,
     Abstracted,
-    Exploited,
     Method,
     Options,
     Region,
-    Sharing,
     Situation,
 )
 from ginnacer_verify.engines.refinement.relational import exact
 from ginnacer_verify.engines.refinement.relational import start as relational_start
+from ginnacer_verify.engines.refinement.sharing import Exploited, Sharing
 from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.properties.property import Disjunct
 from ginnacer_verify.query.query import Query

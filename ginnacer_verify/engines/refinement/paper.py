@@ -30,17 +30,16 @@ from ginnacer_verify.engines.refinement.abstracted import (
     USUAL,
     Abstracted,
     Bisection,
-    Exploited,
     Method,
     Options,
     Refine,
     Region,
-    Sharing,
     Situation,
     bisected,
 )
 from ginnacer_verify.engines.refinement.relational import Kept
 from ginnacer_verify.engines.refinement.relational import start as relational_start
+from ginnacer_verify.engines.refinement.sharing import Exploited, Sharing
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.gradient import gradients
 from ginnacer_verify.graph.network import Layer, Network

@@ -13,16 +13,16 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.engines.refinement.abstracted import (
+    Abstracted,
     Bisection,
-    Exploited,
     Method,
     Options,
     Refine,
     Region,
-    Sharing,
     Situation,
     bisected,
 )
+from ginnacer_verify.engines.refinement.sharing import Exploited, Sharing
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.query.query import Query, Shared, sensitivity
 
@@ -206,4 +206,13 @@ def start(region: Region, options: Options) -> Kept:
     return Kept(relational, INITIAL[options.initial](relational, region.deadline))
 
 
-METHOD = Method("relational", start, REFINEMENTS, bounds=True, executed=True)
+def resume(before: Abstracted, fresh: Abstracted) -> Abstracted:
+    """The subsets that proved another disjunct on the same box: the unstable ReLUs are the same ones."""
+    if not (isinstance(before, Kept) and isinstance(fresh, Kept) and len(before.kept) > len(fresh.kept)):
+        return fresh
+    old, new = before.relational.base.relus, fresh.relational.base.relus
+    same = all(np.array_equal(a, b) for a, b in zip((old.weight, old.bias), (new.weight, new.bias), strict=True))
+    return fresh.keeping(before.kept) if same else fresh
+
+
+METHOD = Method("relational", start, REFINEMENTS, resume, bounds=True, executed=True)
