@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ginnacer_verify import properties as properties
     from ginnacer_verify.abstraction.abstraction import Abstraction as Abstraction
     from ginnacer_verify.abstraction.abstraction import abstract as abstract
+    from ginnacer_verify.bench.own import examples as examples
     from ginnacer_verify.bounds.call import bounds as bounds
     from ginnacer_verify.box import Box as Box
     from ginnacer_verify.engines.refinement.abstracted import Options as Options
@@ -47,6 +48,7 @@ _HOMES = {
     "along": "ginnacer_verify.robust.robustness",
     "bounds": "ginnacer_verify.bounds.call",
     "certify": "ginnacer_verify.robust.certify",
+    "examples": "ginnacer_verify.bench.own",
     "from_torch": "ginnacer_verify.loading.torch",
     "load": "ginnacer_verify.loading",
     "radius": "ginnacer_verify.robust.radius",
@@ -66,6 +68,7 @@ __all__ = [
     "along",
     "bounds",
     "certify",
+    "examples",
     "from_torch",
     "load",
     "parse_vnnlib",
