@@ -20,6 +20,8 @@ NAME = "ginnacer-verify"
 
 COMMANDS = {
     "verify": "decide a property: unsat, sat with a counterexample, unknown or timeout",
+    "compare": "how far two networks are apart: prove it, or show an input where they differ",
+    "monotone": "whether an output never falls, or never rises, while one input rises",
     "robust": "certified accuracy of a data set: how many inputs keep their label, with images of those that do not",
     "demo": "a proof, a counterexample and an abstraction of bundled networks, in half a minute",
     "abstract": "replace a network by one with fewer ReLUs that contains it and is exact at a centroid",

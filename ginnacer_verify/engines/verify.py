@@ -30,9 +30,10 @@ from ginnacer_verify.engines.refinement import loop as cegar
 from ginnacer_verify.engines.refinement.abstracted import Options, Refine
 from ginnacer_verify.engines.refinement.methods import method_named, refinement_named
 from ginnacer_verify.engines.refinement.relational import INITIAL
+from ginnacer_verify.engines.slopes import decide, question_of
 from ginnacer_verify.engines.verdict import Holds, Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.errors import InputError, NativeUnavailable, OutOfTime, UnsupportedOperator
-from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.graph.chain import as_chain, graph_of
 from ginnacer_verify.graph.graph import Affine, Graph
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading.model import Model, as_network, shapes_for
@@ -214,7 +215,11 @@ def verify(
         given, network = whole, _form(whole, prop, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
-    choice = choose(network, prop, engine)
+    question = question_of(prop) if engine == "auto" and whole.originals else None
+    if question and all(name == "Relu" for name, _ in graph_of(whole).functions):
+        choice = Choice("slopes", "one network twice, monotone in one input?")
+    else:
+        choice = choose(network, prop, engine)
     parts(prop)  # refuses boxes without ends
     threads = threads or os.cpu_count() or 1
     seen: list[Moment] = []
@@ -249,6 +254,8 @@ def verify(
 
     if choice.engine == "cegar":
         verdict = loop()
+    elif choice.engine == "slopes" and question:
+        verdict = decide(whole.originals[0].network, question, prop, deadline, seed=seed)
     else:
         on_graph = choice.engine == "regions" or (choice.engine == "boxes" and not _has_kernel(network, prop))
         judge = Judge(given if on_graph else network, prop)

@@ -14,6 +14,7 @@ from ginnacer_verify.engines.boxes.search import BATCH, Memory, Search, Worst
 from ginnacer_verify.engines.parts import Part
 from ginnacer_verify.engines.progress import Observer, Progress
 from ginnacer_verify.engines.record import Record
+from ginnacer_verify.properties.property import Disjunct
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 
@@ -62,7 +63,7 @@ class NativeRun:
         """Made when there is room for one more: their memory is the same, what is folded into them is not."""
         memory, together = Memory(self.threads), 1 if len(self.disjuncts) <= FEW else BATCH
         for problem in Folding(self.judge.network).problems(self.disjuncts, together):
-            self.started += len(problem.disjuncts)
+            self.started += len(problem.members or problem.disjuncts)
             yield Search(problem, memory, self.record)
 
     def _step(self, search: Search, pool: ThreadPoolExecutor) -> Counterexample | str | None:
@@ -109,8 +110,8 @@ class NativeRun:
 
     def _confirm(self, search: Search, worst: Worst) -> Counterexample | None:
         """Replay the inputs that look unsafe, then attack around the worst."""
-        disjuncts = [search.problem.disjuncts[owner] for owner in worst.owner]
         inputs = [search.problem.whole(x, owner) for x, owner in zip(worst.points, worst.owner, strict=True)]
+        disjuncts = [self._disjunct(search, x, owner) for x, owner in zip(inputs, worst.owner, strict=True)]
         for disjunct, x, slack in zip(disjuncts, inputs, worst.slacks, strict=True):
             if slack <= 0:
                 judgement = self.judge(settle(x, disjunct.witnesses, self.judge.dtype))
@@ -120,6 +121,14 @@ class NativeRun:
             return None
         near = _around(inputs[0], disjuncts[0].box)
         return attack(self.judge, disjuncts[0], near, near.sample(self.random, 8), self.deadline)
+
+    def _disjunct(self, search: Search, x: Array, owner: int) -> Disjunct:
+        """The disjunct that an input comes nearest to, of those that are searched together."""
+        if not search.problem.members:
+            return search.problem.disjuncts[owner]
+        unsafe = search.problem.disjuncts[owner].outputs
+        excess = unsafe.matrix @ self.judge.graph.evaluate(x[None])[0] - unsafe.offset
+        return search.problem.members[int(excess.argmin())]
 
 
 def _around(x: Array, box: Box) -> Box:
