@@ -177,6 +177,7 @@ def verify(
     threads: int | None = None,
     observe: Observer | None = None,
     arithmetic: str = "real",
+    certificate: str | Path | None = None,
     record: Record | None = None,
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
@@ -189,8 +190,10 @@ def verify(
     disjunct; 0 switches it off. `backend` ("highs"), `abstraction` ("relational", or one of the network to start from),
     `options` (how it begins: centroid, strategy, ...), `initial` ("relaxed"), `refine` ("split", or a function) and
     `per_round` (8) are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all
-    cores) is for the native engine. `observe` sees at least one moment of every run; `record` is told what a
-    certificate needs."""
+    cores) is for the native engine. `observe` sees at least one moment of every run.
+
+    `certificate` is a file for a proof that ginnacer-check accepts; the verdict's `certificate` says whether there is
+    one. A property that did not come from a file is written beside it. `record` is told what a certificate needs."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
     asked = {"backend": backend, "abstraction": abstraction, "options": options, "initial": initial}
     engine = _engine(engine, {**asked, "refine": refine, "per_round": per_round})
@@ -198,11 +201,16 @@ def verify(
     deadline = Deadline.after(timeout)
     if arithmetic not in ARITHMETICS:
         raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
+    if certificate is not None and arithmetic != "real":
+        raise InputError("certificates are proofs in real arithmetic: leave out certificate or arithmetic")
+    source = prop
     try:
         prop = prop if isinstance(prop, Property) else read_vnnlib(prop, deadline=deadline)
         whole = subject(_networks(model, prop, deadline), prop)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
+    if certificate is not None and record is None:
+        record = Record(prop)
     if arithmetic != "real":
         if whole.originals:
             raise InputError("properties with several networks or with products are decided in real arithmetic only")
@@ -270,7 +278,12 @@ def verify(
         numbers, still = verdict.statistics, len(prop.disjuncts) if isinstance(verdict, Undecided) else 0
         tell(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
     verdict = replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
-    return _with_share(verdict) if isinstance(verdict, Undecided) else verdict
+    verdict = _with_share(verdict) if isinstance(verdict, Undecided) else verdict
+    if certificate is None:
+        return verdict
+    from ginnacer_verify.certificate.certify import certify_of
+
+    return replace(verdict, certificate=certify_of(whole, source, verdict, Path(certificate), deadline, record))
 
 
 def _with_share(verdict: Undecided) -> Undecided:
