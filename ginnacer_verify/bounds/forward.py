@@ -20,8 +20,9 @@ from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input, Node
 from ginnacer_verify.graph.linear import Indices
 from ginnacer_verify.rounding import TINY, UNIT, gamma
 
-MOST_SYMBOLS = 24
-"""So many radii become symbols, in each layer at most half of those that are left for it and the later ones."""
+SYMBOLS = 5
+"""So many radii per varying input become symbols, in each layer at most half of those that are left for it and later
+ones: a box takes a few times as long as without, whatever the number of inputs."""
 NEGLIGIBLE = 1e-9
 """Radii that are smaller than this part of a value are not worth a symbol."""
 
@@ -61,7 +62,7 @@ def forward(
     forms: dict[int, Form] = {}
     reach: dict[int, Array] = {}
     first = 1 + varying.shape[1]  # the terms of inputs come first
-    used = first
+    used, most = first, first + SYMBOLS * varying.shape[1]
     entering = {source for number in graph.applied for source in graph.nodes[number].sources}
     for number, node in enumerate(graph.nodes):
         deadline.check("a batch of boxes was bounded")
@@ -71,7 +72,7 @@ def forward(
             widen(known, off)
             form = Form(form.terms, form.radius + off * (1 + 4 * UNIT))
         if isinstance(node, Apply):
-            form = _promoted(form, used, -(-(first + MOST_SYMBOLS - used) // 2))
+            form = _promoted(form, used, -(-(most - used) // 2))
             used = max(used, form.terms.shape[1])
         forms[number] = form
         known.tighten(number, *form.ends)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.forward import MOST_SYMBOLS
+from ginnacer_verify.bounds.forward import SYMBOLS
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.boxes.bounding import Bounded, bounded
@@ -72,7 +72,7 @@ class GraphRun:
         self.boxes = self.unstable = 0
         self.size = 1  # boxes that a thread takes at a time, and how many it has memory for
         widest = max((len(varying) for varying in self.varying), default=0)
-        values = (widest + MOST_SYMBOLS + 4) * self.graph.widest + sum(node.size for node in self.graph.nodes)
+        values = ((1 + SYMBOLS) * widest + 4) * self.graph.widest + sum(node.size for node in self.graph.nodes)
         self.room = max(1, MOST_VALUES // values)
         self.stuck: list[OpenBox] = []
 
