@@ -76,7 +76,7 @@ def _gamma(network: Network, terms: int) -> float:
 def _outwards(low: Array, high: Array) -> tuple[Array, Array]:
     """Fractions as float64, not above and not below."""
     down = np.frompyfunc(below, 1, 1)
-    return down(low).astype(float), -down(-high).astype(float)
+    return np.asarray(down(low), float), -np.asarray(down(-high), float)
 
 
 def _interval(network: Network, node: Node, known: Known) -> tuple[Array, Array, Array]:

@@ -60,11 +60,11 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """A region whose neurons are bounded: by back-substitution (no claims), or by intervals and claims."""
+    """A region whose neurons are bounded: by intervals and claims, or (None) by back-substitution."""
 
     number: int
     region: Region
-    claims: tuple[Claim, ...]
+    claims: tuple[Claim, ...] | None
     inside: int
 
 
@@ -156,7 +156,7 @@ def _check_witness(problem: Problem, witness: tuple[float, ...]) -> Report:
     x = np.array(witness)
     if len(x) != problem.formula.inputs:
         raise Refused(f"the witness has {len(x)} values, the network {problem.formula.inputs} inputs")
-    y = problem.network.exact.evaluate(exactly(x))
+    y = problem.network.exact.values(exactly(x))[-1]
     if not problem.formula.satisfied(x, [Fraction(int(value.numerator), int(value.denominator)) for value in y]):
         raise Refused("the witness is not unsafe in real arithmetic (a run in float32 may say otherwise)")
     return Report("sat")
@@ -214,10 +214,12 @@ class Walk:
             case proof.PHASE:
                 relu, index = self._relu()
                 return [replace(below, decisions=(*region.decisions, (relu, index, sign))) for sign in (1, -1)]
-            case proof.EACH:
-                return [replace(below, open=(number,)) for number in region.open]
+            case proof.ONE:  # of the open disjuncts, and all others
+                chosen = region.open[stream.whole(len(region.open))]
+                others = tuple(number for number in region.open if number != chosen)
+                return replace(below, open=(chosen,)), replace(below, open=others)
             case proof.BOUNDS:
-                return [replace(below, context=self._context(region, ()))]
+                return [replace(below, context=self._context(region))]
             case proof.LEMMA:  # each claim has to be shown, and then all of them are known
                 count = stream.whole(2 * sum(self.problem.sizes) + 1)
                 claims = tuple(Claim(*self._relu(), 1 - 2 * stream.whole(2), stream.float()) for _ in range(count))
@@ -234,7 +236,7 @@ class Walk:
         relu = self.stream.whole(len(self.problem.sizes))
         return relu, self.stream.whole(self.problem.sizes[relu])
 
-    def _context(self, region: Region, claims: tuple[Claim, ...]) -> Context:
+    def _context(self, region: Region, claims: tuple[Claim, ...] | None = None) -> Context:
         self.contexts += 1
         inside = 1 + (region.context.inside if region.context else 0)
         if inside > MOST_CONTEXTS:
@@ -302,8 +304,8 @@ class Closer:
         key, region = (context.number, exact), context.region
         if key not in self.kept:
             network, around = self.problem.goal(region.part, exact), self.known(region.context, exact)
-            decided = ends_of(network, [region.decisions], context.claims)
-            box, tighten = (region.lower[None], region.upper[None]), not context.claims
+            decided = ends_of(network, [region.decisions], context.claims or ())
+            box, tighten = (region.lower[None], region.upper[None]), context.claims is None
             while len(self.kept) >= KEPT:
                 del self.kept[next(iter(self.kept))]
             self.kept[key] = bounds(network, *box, around, decided, tighten)

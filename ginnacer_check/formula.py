@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class Row:
     offset: Fraction
     strict: bool
 
-    @property
+    @cached_property
     def is_end(self) -> bool:
         """Whether it is one end of one input."""
         return len(self.terms) == 1 and self.terms[0][0][0] == "X"

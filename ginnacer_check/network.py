@@ -85,8 +85,8 @@ class Network:
         nodes = (replace(n, maps=tuple(m.changed(exactly) for m in n.maps), bias=exactly(n.bias)) for n in self.nodes)
         return Network(tuple(nodes), 0)
 
-    def evaluate(self, x: Array) -> Array:
-        """The output for one input, in the arithmetic of the network."""
+    def values(self, x: Array) -> list[Array]:
+        """The value of each node for one input, in the arithmetic of the network."""
         values: list[Array] = []
         for node in self.nodes:
             if node.relu:
@@ -96,7 +96,7 @@ class Network:
                 values.append(sum(parts, node.bias))
             else:
                 values.append(x)
-        return values[-1]
+        return values
 
 
 @dataclass(frozen=True)

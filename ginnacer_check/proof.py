@@ -16,7 +16,7 @@ from ginnacer_check.maps import Array
 
 MAGIC = b"GCERT 2\n"
 LONGEST_HEADER = 50_000_000
-HALVE, CUT, PHASE, EACH, BOUNDS, LEMMA = b"H", b"I", b"R", b"D", b"B", b"L"
+HALVE, CUT, PHASE, ONE, BOUNDS, LEMMA = b"H", b"I", b"R", b"D", b"B", b"L"
 TIGHT, PLAIN, MIXED, END = b"T", b"P", b"M", b"E"
 
 

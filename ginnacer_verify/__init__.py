@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from ginnacer_verify import properties as properties
     from ginnacer_verify.abstraction.abstraction import Abstraction as Abstraction
     from ginnacer_verify.abstraction.abstraction import abstract as abstract
+    from ginnacer_verify.bench.own import examples as examples
     from ginnacer_verify.bounds.call import bounds as bounds
     from ginnacer_verify.box import Box as Box
+    from ginnacer_verify.engines.compare import compare as compare
     from ginnacer_verify.engines.refinement.abstracted import Options as Options
+    from ginnacer_verify.engines.slopes import lipschitz as lipschitz
+    from ginnacer_verify.engines.slopes import monotone as monotone
     from ginnacer_verify.engines.verify import verify as verify
     from ginnacer_verify.loading import load as load
     from ginnacer_verify.loading.torch import from_torch as from_torch
@@ -47,8 +51,12 @@ _HOMES = {
     "along": "ginnacer_verify.robust.robustness",
     "bounds": "ginnacer_verify.bounds.call",
     "certify": "ginnacer_verify.robust.certify",
+    "compare": "ginnacer_verify.engines.compare",
+    "examples": "ginnacer_verify.bench.own",
     "from_torch": "ginnacer_verify.loading.torch",
+    "lipschitz": "ginnacer_verify.engines.slopes",
     "load": "ginnacer_verify.loading",
+    "monotone": "ginnacer_verify.engines.slopes",
     "radius": "ginnacer_verify.robust.radius",
     "robustness": "ginnacer_verify.robust.robustness",
     "parse_vnnlib": "ginnacer_verify.properties.vnnlib",
@@ -66,8 +74,12 @@ __all__ = [
     "along",
     "bounds",
     "certify",
+    "compare",
+    "examples",
     "from_torch",
+    "lipschitz",
     "load",
+    "monotone",
     "parse_vnnlib",
     "properties",
     "radius",

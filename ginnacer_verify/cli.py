@@ -20,6 +20,10 @@ NAME = "ginnacer-verify"
 
 COMMANDS = {
     "verify": "decide a property: unsat, sat with a counterexample, unknown or timeout",
+    "compare": "how far two networks are apart: prove it, or show an input where they differ",
+    "monotone": "whether an output never falls, or never rises, while one input rises",
+    "robust": "certified accuracy of a data set: how many inputs keep their label, with images of those that do not",
+    "demo": "a proof, a counterexample and an abstraction of bundled networks, in half a minute",
     "abstract": "replace a network by one with fewer ReLUs that contains it and is exact at a centroid",
     "refine": "split what a spurious witness exploits in a saved abstraction, and write the next one",
     "margins": "how far apart the bounds of an abstraction are, by distance from the centroid",

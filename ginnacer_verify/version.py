@@ -1,3 +1,3 @@
 """The version, alone in a file so that the command line can print it without importing numpy."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -102,6 +102,16 @@ class Polytope:
         )
 
 
+def stacked(polytopes: Sequence[Polytope]) -> Polytope:
+    """The rows of all of them, one after the other."""
+    exact, start = dict[int, Row](), 0
+    for polytope in polytopes:
+        exact |= {start + i: row for i, row in polytope.exact.items()}
+        start += len(polytope)
+    matrix, offset = (np.concatenate([getattr(one, name) for one in polytopes]) for name in ("matrix", "offset"))
+    return Polytope(matrix, offset, np.concatenate([one.strict for one in polytopes]), exact)
+
+
 def beside(first: Polytope, second: Polytope) -> Polytope:
     """All pairs `(u, v)`, one vector, of which `u` is in the first and `v` in the second."""
     matrix = np.zeros((len(first) + len(second), first.dimension + second.dimension))

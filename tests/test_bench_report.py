@@ -110,6 +110,51 @@ def test_filters(browser: Chromium, tmp_path: Path) -> None:
     assert browser.problems == []
 
 
+def test_the_tool_card_follows_the_filter_and_compares_on_the_same_instances(browser: Chromium, tmp_path: Path) -> None:
+    rows = results(40)
+    show(browser, tmp_path, [row for row in rows if not (row.tool == "third" and row.property == "prop_0.vnnlib")])
+
+    def cells(tool: int) -> list[str]:
+        script = f"[...document.querySelectorAll('#scores tbody tr')[{tool}].cells].map(cell => cell.innerText)"
+        return [str(text) for text in browser.run(script)]
+
+    assert cells(0)[2].endswith(" of 39")
+    assert "39 instances that all tools ran; 1 in sight" in browser.run("document.getElementById('scores').innerText")
+    assert len(cells(0)) == 11
+    write = "(t => { const e = document.getElementById('text'); e.value = t; e.dispatchEvent(new Event('input')); })"
+    browser.run(f"{write}('prop_1')")
+    own = [row for row in rows if row.tool == "other" and row.property.startswith("prop_1")]
+    solved = [row for row in own if row.verdict in ("sat", "unsat")]
+    assert cells(1)[2] == f"{len(solved)} of {len(own)}"
+    par2 = sum(row.seconds if row in solved else 2 * row.timeout for row in own)
+    assert cells(1)[8] == f"{par2:.1f}"
+    assert len(cells(0)) == 10, "the competition's score is that of the whole set"
+    browser.run(f"{write}('nothing of the kind')")
+    assert cells(0)[2] == "0 of 0"
+    assert browser.problems == []
+
+
+def test_a_counterexample_is_shown(browser: Chromium, tmp_path: Path) -> None:
+    found = {"counterexample": {"x": [number / 64 for number in range(64)], "y": [1.5, -2.0]}}
+    row = Row("c", "net.onnx", "prop.vnnlib", "ginnacer", "sat", 1.0, 60.0, details=found)
+    show(browser, tmp_path, [row], "#1")
+    text = browser.run("document.getElementById('details').innerText")
+    assert "1.5, -2" in text
+    assert "64 inputs" in text
+    assert browser.run("document.querySelector('canvas.witness').width") == 8
+    assert browser.problems == []
+    large = {"counterexample": {"x": [0.0] * 500_000, "y": [0.0]}}
+    document_ = document([Row("c", "n", "p", "ginnacer", "sat", 1.0, 60.0, details=large)], "")
+    assert document_["rows"][0]["runs"][0]["witness"] is None
+
+
+def test_narrow_pages_do_not_overflow(browser: Chromium, tmp_path: Path) -> None:
+    show(browser, tmp_path, results(10))
+    cards = "[...document.querySelectorAll('.card')].every(one => getComputedStyle(one).minWidth === '0px')"
+    assert browser.run(cards)
+    assert browser.run("getComputedStyle(document.getElementById('scores')).overflowX") == "auto"
+
+
 def test_a_trace_opens_and_a_picture_is_taken(browser: Chromium, tmp_path: Path) -> None:
     show(browser, tmp_path, results(40))
     assert (

@@ -2,6 +2,7 @@
 
 import random
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,14 @@ from exhaustive import is_sat, least
 from scipy.sparse import block_diag
 
 from ginnacer_verify.cli import main
-from ginnacer_verify.engines.verdict import Undecided
+from ginnacer_verify.engines.verdict import Holds, Undecided
 from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.errors import InputError, PropertyError, WitnessError
+from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.graph.onnx import network_model
-from ginnacer_verify.properties.property import Property
+from ginnacer_verify.graph.twins import twins
+from ginnacer_verify.properties.property import Declared, Disjunct, Polytope, Property, Variable
 from ginnacer_verify.properties.vnnlib import parse_vnnlib
 from ginnacer_verify.properties.write import to_vnnlib
 from ginnacer_verify.replay.joint import subject
@@ -158,6 +161,53 @@ def test_random_pairs_are_decided_as_by_enumeration(block: int) -> None:
     assert undecided <= 2
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_bounds_that_lean_on_twins_hold(seed: int) -> None:
+    """Wider networks than can be enumerated, thresholds next to what sampling finds: nothing that was seen is proved
+    absent, and what lies far beyond is. Some boxes have inputs that do not vary, some networks are copies."""
+    random_ = np.random.default_rng(seed)
+    shape = ((3, 12, 12, 2), (2, 20, 20, 20, 2), (4, 16, 2))[seed % 3]
+    scale = (0.0, 1e-6, 1e-2, 0.1)[seed % 4]
+    arrays = [(random_.normal(size=(n, m)) / np.sqrt(m), random_.normal(size=n) / 4) for m, n in pairwise(shape)]
+    f, g = (
+        Network.from_arrays(*[(w + move * random_.normal(size=w.shape), b) for w, b in arrays]) for move in (0.0, scale)
+    )
+    lower = random_.normal(size=f.inputs)
+    upper = lower + random_.choice([0.0, 1e-9, 0.3, 1.0], size=f.inputs)
+    declared = [Declared(n, Variable(n, (f.inputs,)), Variable(n, (2,)), tuple(range(f.inputs))) for n in "fg"]
+    points = lower + random_.random((20_000, f.inputs)) * (upper - lower)
+    row = np.array([[1.0, 0.0, -1.0, 0.0], [0.0, -1.0, 0.0, 1.0]])
+    values = np.hstack([f(points), g(points)]) @ row.T
+    for k in range(2):
+        for offset, may_hold in ((values[:, k].min() + 1e-12, False), (values[:, k].min() - 0.3, True)):
+            outputs = [Polytope.of(row[[i]], [offset if i == k else -9.0]) for i in range(2)]
+            box = box_of(lower, upper)
+            disjuncts = tuple(Disjunct(box, Polytope.everything(f.inputs), one) for one in outputs)
+            prop = Property(disjuncts, Variable("X", (f.inputs,)), Variable("Y", (4,)), "2.0", "", tuple(declared))
+            verdict = verify({"f": f, "g": g}, prop, timeout=5 if may_hold else 1, restarts=0, engine="boxes")
+            assert isinstance(verdict, Holds) == may_hold
+
+
+def test_neurons_are_paired_wherever_they_stand() -> None:
+    f = random_network(np.random.default_rng(5), (2, 6, 6, 1))
+    order = np.random.default_rng(0).permutation(6)
+    (a, b, c) = f.layers
+    shuffled = Network.from_arrays(
+        (a.weight[order], a.bias[order]), (b.weight[order][:, order], b.bias[order]), (c.weight[:, order], c.bias)
+    )
+    prop = parse_vnnlib(two(2) + EQUAL2 + "(assert (> W[0] (+ Y[0] 0.1)))")
+    joint = as_chain(subject({"f": f, "g": shuffled}, prop))
+    found = twins(joint, prop.boxes[0])
+    values = list(joint.through(prop.boxes[0].sample(np.random.default_rng(1), 50)))
+    varying = [np.ptp(layer, axis=0) > 0 for layer in values[:-1]]
+    for layer, start, used in zip(values, (0, 12), varying, strict=False):
+        for i in np.flatnonzero(found[start : start + 12] >= 0):
+            assert np.allclose(layer[:, i], layer[:, found[start + i] - start])
+        assert (found[start : start + 12] >= 0).sum() == used.sum() // 2
+    assert verify({"f": f, "g": shuffled}, prop, timeout=20).word == "unsat"
+
+
+EQUAL2 = "".join(f"(assert (and (>= X[{i}] -1.0) (<= X[{i}] 1.0) (== X[{i}] V[{i}])))" for i in range(2))
 SLOPE = Network.from_arrays(([[1.0]], [0.0]), ([[2.0]], [0.0]))
 """2 relu(x)."""
 DOUBLE = Network.from_arrays(([[1.0]], [0.25]), ([[2.0]], [0.0]))

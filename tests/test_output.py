@@ -17,7 +17,6 @@ import ginnacer_verify as gv
 from ginnacer_verify.bench.own import own_instances
 from ginnacer_verify.box import Box
 from ginnacer_verify.cli import main
-from ginnacer_verify.commands.picture import image, original
 from ginnacer_verify.commands.sentence import sentence, shortened
 from ginnacer_verify.engines.verdict import Holds, Statistics, Undecided, Violated
 from ginnacer_verify.errors import InputError, UnsupportedOperator
@@ -25,6 +24,7 @@ from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.lab.cells import source_files
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.query.query import Sat, Unknown
+from ginnacer_verify.robust.images import image, original, png, signed
 
 ROOT = Path(__file__).resolve().parent.parent
 SETS = own_instances()
@@ -66,6 +66,47 @@ def test_documents_fit_the_schema(
     assert main([*words, "--json"]) == code
     document = fits(capsys.readouterr().out, kind)
     assert document.get("exit_code", code) == code
+
+
+def test_a_data_set_by_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    images = [np.clip(original(gv.read_vnnlib(file).boxes[0]), 0, 1) for file in (FAILS, HOLDS)]
+    np.save(tmp_path / "x.npy", np.array(images).reshape(2, 8, 8))
+    np.save(tmp_path / "y.npy", gv.load(NET)(np.array(images)).argmax(axis=1))
+    words = ["robust", NET, str(tmp_path / "x.npy"), str(tmp_path / "y.npy"), "--eps", "0.01", "0.05"]
+    documents = []
+    for _ in range(2):
+        assert main([*words, "-o", str(tmp_path / "out"), "--json"]) == 0
+        documents.append(fits(capsys.readouterr().out, "robust"))
+    assert documents[0] == documents[1]
+    assert [row["certified"] for row in documents[0]["table"]] == [1.0, 0.5]
+    page = (tmp_path / "out/report.html").read_text()
+    assert page.count("data:image/png;base64,") == 3
+    assert "2 becomes 1" in page
+    assert (tmp_path / "out/results.csv").read_text().count("\n") == 5
+    assert np.load(tmp_path / "out/adversarial.npz")["0_0.05"].shape == gv.load(NET).input_shape
+    assert main([*words[:2], NET, *words[3:], "-o", str(tmp_path / "out")]) == 2
+    assert "holds no array" in capsys.readouterr().err
+
+
+def test_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "-o", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "unsat: never. Proved by" in shown
+    assert "sat: no. Counterexample: output 1" in shown
+    assert (tmp_path / "counterexample.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "abstraction.svg").read_text().startswith("<svg")
+    assert main(["demo", "-o", str(tmp_path), "--json"]) == 0
+    fits(capsys.readouterr().out, "demo")
+
+
+def test_pictures_are_read_by_others() -> None:
+    from io import BytesIO
+
+    from matplotlib.image import imread
+
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    assert (np.rint(imread(BytesIO(png(pixels))) * 255) == pixels).all()
+    assert (signed(np.array([[0.0, 1.0, -1.0]]), 1.0) == [[[255] * 3, [255, 0, 0], [0, 0, 255]]]).all()
 
 
 def test_the_schema_refuses_other_documents() -> None:
@@ -185,6 +226,19 @@ def test_who_wins() -> None:
     assert isinstance(verdict, Violated)
     y = verdict.counterexample.y
     assert sentence(verdict, prop) == f"Counterexample: output 1 is {y[1] - y[2]:.3g} above output 2 (part 2 of 9)."
+
+
+def test_a_limit_that_is_passed() -> None:
+    box = Box(np.zeros(64), np.zeros(64))
+    y = gv.load(NET)(np.zeros(64))
+    for sign, words in ((1.0, "beyond the limit"), (-1.0, "beyond the limit")):
+        rows = Polytope.of(sign * 2 * np.eye(10)[3:4], [sign * 2 * y[3] + 1.0])
+        prop = Property.of(Disjunct(box, Polytope.everything(64), rows))
+        said = sentence(gv.verify(gv.load(NET), prop), prop)
+        assert said.startswith(f"Counterexample: output 3 is {y[3]:.4g}, 0.5 {words} {y[3] + sign / 2:.4g}")
+    rows = Polytope.of([np.ones(10)], [1e6])
+    prop = Property.of(Disjunct(box, Polytope.everything(64), rows))
+    assert "the unsafe condition holds, by" in sentence(gv.verify(gv.load(NET), prop), prop)
 
 
 def test_two_conditions_at_once() -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from ginnacer_verify.errors import InputError
+
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -9,3 +11,11 @@ def own_instances() -> Path:
     """The folder with `pade`, `digits` and `advisory`."""
     installed = PACKAGE / "instances"
     return installed if installed.is_dir() else PACKAGE.parent / "vnnlib"
+
+
+def examples(name: str = "digits") -> Path:
+    """The folder with bundled networks and properties: "digits", "advisory" or "pade"."""
+    folder = own_instances() / name
+    if not folder.is_dir():
+        raise InputError(f"there are no examples {name!r}; choose digits, advisory or pade")
+    return folder

@@ -15,7 +15,9 @@ from ginnacer_verify.errors import InputError
 
 POINTS = 200_000
 """Points of traces that a page holds in all; the more traces there are, the fewer points each keeps."""
-KEPT = ("engine", "rule", "rounds", "boxes", "seconds")
+WITNESSES = 400_000
+"""Inputs of counterexamples that a page holds in all; where all do not fit, those that are too large are left out."""
+KEPT = ("engine", "rule", "rounds", "boxes", "seconds", "sentence")
 """Details of our verifier that are shown."""
 
 
@@ -69,12 +71,13 @@ def document(rows: Sequence[Row], subtitle: str) -> dict[str, Any]:
     """What the page shows: one entry per instance with the runs of all tools in the same order."""
     tools = by_tool(rows)
     places = {tool: number for number, tool in enumerate(tools)}
+    room = WITNESSES // max(1, sum(bool(row.details.get("counterexample")) for row in rows))
     points = max(12, min(120, POINTS // max(1, sum(bool(row.trace) for row in rows))))
     instances: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in rows:
         entry = instances.setdefault(row_key(row)[:3], _instance(row, len(instances) + 1, len(tools)))
         entry["expected"] = entry["expected"] or row.expected
-        entry["runs"][places[row.tool]] = _run(row, points)
+        entry["runs"][places[row.tool]] = _run(row, points, room)
     totals = competition(rows)
     scores = [
         asdict(score(tool, found)) | {"count": len(found), "competition": totals[tool]} for tool, found in tools.items()
@@ -100,7 +103,7 @@ def _instance(row: Row, position: int, tools: int) -> dict[str, Any]:
     }
 
 
-def _run(row: Row, points: int) -> dict[str, Any]:
+def _run(row: Row, points: int, room: int) -> dict[str, Any]:
     details = {name: row.details[name] for name in KEPT if row.details.get(name) not in (None, "")}
     if relus := row.details.get("relus"):
         details["ReLUs"] = f"{relus['kept']} kept of {relus['unstable']} unstable of {relus['total']}"
@@ -113,7 +116,15 @@ def _run(row: Row, points: int) -> dict[str, Any]:
         "host": row.host,
         "details": details,
         "trace": trace_plots(row.trace, points),
+        "witness": _witness(row.details.get("counterexample"), room),
     }
+
+
+def _witness(found: Any, room: int) -> dict[str, Any] | None:
+    """A counterexample, if the page has room for so many numbers."""
+    if not isinstance(found, dict) or not found.get("x") or len(found["x"]) > room:
+        return None
+    return {"x": found["x"], "y": found.get("y", [])}
 
 
 def trace_plots(records: Sequence[dict[str, Any]], points: int) -> list[dict[str, Any]]:

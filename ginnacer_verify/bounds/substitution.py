@@ -220,7 +220,10 @@ def _entering(graph: Graph) -> dict[int, list[int]]:
     """The nodes whose values enter functions, and the numbers of those functions' nodes."""
     found: dict[int, list[int]] = {}
     for number in graph.applied:
-        for source in graph.nodes[number].sources:
+        node = graph.nodes[number]
+        assert isinstance(node, Apply)
+        wanted = node.function.wanted or range(len(node.sources))
+        for source in (node.sources[k] for k in wanted):
             found.setdefault(source, []).append(number)
     return found
 

@@ -55,10 +55,7 @@ class Boxes:
 
     def prove(self, root: int, region: Region) -> None:
         self.root = np.maximum(region.upper - region.lower, 1e-300)
-        level = [Open(root, region)]
-        if len(region.open) > 1:
-            nodes = self.tree.cut(root, proof.EACH, len(region.open))
-            level = [Open(node, replace(region, open=(k,))) for node, k in zip(nodes, region.open, strict=True)]
+        level = [Open(*one) for one in self.tree.each(root, region)]
         level = [leaf for one in level for leaf in self._recorded(one)]
         while level:
             level = [half for some in batches(level) for half in self._tried(some)]
@@ -94,7 +91,7 @@ class Boxes:
         self.contexts += 1
         inside = 1 + (one.region.context.inside if one.region.context else 0)
         (child,) = self.tree.cut(one.node, proof.BOUNDS, 1)
-        return Open(child, replace(one.region, context=Context(self.contexts, one.region, (), inside)))
+        return Open(child, replace(one.region, context=Context(self.contexts, one.region, None, inside)))
 
     def _halved(self, one: Open, index: int) -> list[Open]:
         pairs = zip(self.tree.cut(one.node, halve(index)), halves_of(one.region, index), strict=True)

@@ -1,32 +1,50 @@
 """certify(...): from a verdict to a certificate, or a sentence why there is none."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import io
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from ginnacer_check.check import Closer, Problem, Region
+from ginnacer_check.__main__ import content
+from ginnacer_check.check import Closer, Problem, Region, check
 from ginnacer_check.network import Unreadable
+from ginnacer_check.proof import Refused
 from ginnacer_verify.certificate.boxes import Boxes, OutOfTime, TooNear
 from ginnacer_verify.certificate.phases import Phases
+from ginnacer_verify.certificate.told import Told, same_relus
 from ginnacer_verify.certificate.tree import Tree, write
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.record import Record
-from ginnacer_verify.engines.verdict import Undecided, Verdict, Violated
+from ginnacer_verify.engines.verdict import Certified, Undecided, Verdict, Violated
+from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.graph.network import Network
+from ginnacer_verify.properties.property import Property
+from ginnacer_verify.properties.write import to_vnnlib
 from ginnacer_verify.version import __version__
 
 FEW_INPUTS = 12
 """Up to so many varying inputs boxes are halved; beyond, ReLUs are decided."""
 
 
-@dataclass(frozen=True)
-class Certified:
-    """The file, or why there is none."""
-
-    path: Path | None
-    reason: str = ""
-    regions: int = 0
+def certify_of(
+    network: Network | Graph,
+    source: Property | str | Path | bytes,
+    verdict: Verdict,
+    path: Path,
+    deadline: Deadline,
+    record: Record | None,
+) -> Certified:
+    """Write a certificate for a verdict about a network that was read, and a property or its file."""
+    if not isinstance(network, Graph) or not network.model:
+        return Certified(None, "no certificate: the network did not come from one ONNX model")
+    if isinstance(source, Property):
+        text = to_vnnlib(source).encode()
+        path.with_suffix(".vnnlib").write_bytes(text)
+    else:
+        text = source if isinstance(source, bytes) else content(Path(source))
+    return certify(network.model, text, verdict, path, deadline, record)
 
 
 def certify(
@@ -45,6 +63,12 @@ def certify(
     if isinstance(verdict, Violated):
         write(path, "sat", problem.hashes, witness=verdict.counterexample.x, remarks=remarks)
         return Certified(path)
+    if record and retold(problem, record, path, remarks):
+        try:
+            check(model, text, io.BytesIO(path.read_bytes()))
+            return Certified(path)
+        except Refused:  # what was told does not suffice: look for a proof of our own
+            path.unlink()
     tree, closer = Tree(), Closer(problem)
     try:
         roots = list(_prove(problem, tree, closer, deadline, record or Record()))
@@ -55,7 +79,19 @@ def certify(
     except TooNear:
         return Certified(None, "no certificate: the bounds of the checker are too coarse for this proof")
     write(path, "unsat", problem.hashes, (r for root in roots for r in tree.bytes_of(root)), remarks=remarks)
-    return Certified(path, regions=len(tree.records))
+    return Certified(path)
+
+
+def retold(problem: Problem, record: Record, path: Path, remarks: Mapping[str, str]) -> bool:
+    """Write what the engine for phases has told, if it has told of all boxes and of ReLUs that the checker knows."""
+    if not all(part.disjuncts in record.stories for part in problem.parts) or not same_relus(problem, record):
+        return False
+    stories = (
+        Told(problem, number).records(record.stories[part.disjuncts], part.disjuncts)
+        for number, part in enumerate(problem.parts)
+    )
+    write(path, "unsat", problem.hashes, chain.from_iterable(stories), remarks=remarks)
+    return True
 
 
 def _prove(problem: Problem, tree: Tree, closer: Closer, deadline: Deadline, record: Record) -> Iterator[int]:

@@ -37,17 +37,13 @@ class Phases:
     def prove(self, root: int, region: Region) -> None:
         self.contexts -= 1  # other numbers than those of boxes
         (node,) = self.tree.cut(root, proof.BOUNDS, 1)
-        region = replace(region, context=Context(self.contexts, region, (), 1))
-        singles = [(node, region)]
-        if len(region.open) > 1:
-            nodes = self.tree.cut(node, proof.EACH, len(region.open))
-            singles = [(n, replace(region, open=(k,))) for n, k in zip(nodes, region.open, strict=True)]
-        for node, region in singles:
-            closed, _ = self.closer.close([Leaf(region)])
+        region = replace(region, context=Context(self.contexts, region, None, 1))
+        for one, single in self.tree.each(node, region):
+            closed, _ = self.closer.close([Leaf(single)])
             if closed.all():
-                self.tree.close(node, proof.PLAIN)
+                self.tree.close(one, proof.PLAIN)
             else:
-                self._search(Open(node, region))
+                self._search(Open(one, single))
 
     def _search(self, first: Open) -> None:
         if not (self.closer.problem.parts[first.region.part].owner == first.region.open[0]).any():

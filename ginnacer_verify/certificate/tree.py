@@ -4,12 +4,13 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ginnacer_check import proof
-from ginnacer_check.check import Claim, Leaf
+from ginnacer_check.check import Claim, Leaf, Region
 from ginnacer_verify.arrays import Array
 
 
@@ -34,6 +35,15 @@ class Tree:
         self.records[number] = record
         self.children[number] = tuple(self.new() for _ in range(count))
         return self.children[number]
+
+    def each(self, number: int, region: Region) -> list[tuple[int, Region]]:
+        """Give a node a branch for each open disjunct."""
+        found, left = [], region
+        while len(left.open) > 1:
+            first, number = self.cut(number, proof.ONE + whole(0))
+            found.append((first, replace(left, open=left.open[:1])))
+            left = replace(left, open=left.open[1:])
+        return [*found, (number, left)]
 
     def bytes_of(self, root: int) -> Iterator[bytes]:
         stack = [root]

@@ -1,42 +1,18 @@
 """Images: what the original was, the counterexample, and ten times their difference, side by side."""
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
-from ginnacer_verify.errors import InputError
 from ginnacer_verify.replay.judge import Counterexample
+from ginnacer_verify.robust.images import image, original
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TIMES = 10
 """By how much differences are enlarged."""
-
-
-def original(box: Box) -> Array:
-    """The point that a box was made around: its middle, but for the sides that were clipped to a range of values."""
-    radius, width = box.width.max(initial=0.0) / 2, box.width
-    clipped = width < 2 * radius * (1 - 1e-6)
-    low, high = clipped & (box.lower == box.lower.min()), clipped & (box.upper == box.upper.max())
-    return np.where(low, box.upper - radius, np.where(high, box.lower + radius, box.middle))
-
-
-def image(values: Array, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Values as rows and columns, with colours last if there are three of them; InputError if they are no image."""
-    sides = [size for size in shape if size != 1] or [values.size]
-    if len(sides) == 1 and math.isqrt(values.size) ** 2 == values.size:
-        sides = [math.isqrt(values.size)] * 2
-    if len(sides) == 2:
-        return values.reshape(sides)
-    if len(sides) == 3 and 3 in (sides[0], sides[2]):
-        colours = values.reshape(sides)
-        return colours.transpose(1, 2, 0) if sides[0] == 3 else colours
-    raise InputError(f"inputs of shape {list(shape)} are no image; write the counterexample as .npy or text")
 
 
 def draw_counterexample(box: Box, found: Counterexample) -> "Figure":

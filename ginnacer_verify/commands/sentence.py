@@ -63,7 +63,18 @@ def _who_wins(prop: Property, found: Counterexample) -> str:
             return f"outputs {winner} and {loser} are equal, {found.y[winner]:.6g}{where}"
         return f"output {winner} is {by:.3g} above output {loser}{where}"
     slack = float(min(found.slacks, default=0.0))
-    return f"all {len(unsafe)} unsafe conditions hold, by at least {slack:.3g}{where}"
+    if len(unsafe) == 1 and len(used := np.flatnonzero(unsafe.matrix[0])) == 1:
+        factor, output = float(unsafe.matrix[0, used[0]]), int(used[0])
+        limit = f"the limit {unsafe.offset[0] / factor:.4g}"
+        if slack == 0:
+            return f"output {output} reaches {limit}{where}"
+        return f"output {output} is {found.y[output]:.4g}, {slack / abs(factor):.3g} beyond {limit}{where}"
+    what = (
+        "the unsafe condition holds, by"
+        if len(unsafe) == 1
+        else f"all {len(unsafe)} unsafe conditions hold, by at least"
+    )
+    return f"{what} {slack:.3g}{where}"
 
 
 def _compared(unsafe: Polytope) -> tuple[int, int] | None:

@@ -66,8 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     paper = parser.add_argument_group("--abstraction paper", "how it begins, as in `ginnacer abstract`")
     paper.add_argument("--centroid", metavar="FILE|zeros|box", help="where it is exact (default: box, its middle)")
     add_partition_arguments(paper)
-    parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
-    parser.add_argument("--since", type=_seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
+    parser.add_argument("--timeout", type=seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
+    parser.add_argument("--since", type=seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
     parser.add_argument("--seed", type=whole(0), default=0, help="random seed (default: 0)")
     parser.add_argument("--no-attack", action="store_true", help="switch the falsifier off, to test the prover")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write one JSON line per round")
@@ -170,7 +170,7 @@ def _late(args: argparse.Namespace, problem: OutOfTime, deadline: Deadline) -> i
     return 1
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:

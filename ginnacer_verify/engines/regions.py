@@ -23,6 +23,7 @@ from ginnacer_verify.engines.progress import Observer, Progress
 from ginnacer_verify.engines.record import Record
 from ginnacer_verify.graph.graph import Apply, Graph, Original
 from ginnacer_verify.graph.joint import joined
+from ginnacer_verify.graph.twin import Twin, twinned
 from ginnacer_verify.properties.property import Polytope, Property, beside
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge, settle
@@ -73,7 +74,7 @@ class RegionRun:
         record: Record | None = None,
     ) -> None:
         self.judge, self.deadline, self.falsify, self.observe = judge, deadline, falsify, observe
-        self.graph, self.unsafe = constrained(judge.graph, judge.prop)
+        self.graph, self.unsafe = constrained(twinned(judge.graph), judge.prop)
         self.random = np.random.default_rng(seed)
         self.disjuncts = judge.prop.disjuncts
         self.open: list[Region] = []
@@ -219,6 +220,8 @@ class RegionRun:
                 chosen.low[number] = best
             if above:
                 chosen.high[number] = np.full(shape, 0.5)
+            if isinstance(node.function, Twin):
+                chosen.low[number], chosen.high[number] = node.function.preferred(lower, upper)
             for i, region in enumerate(batch):
                 if region.start is not None:
                     if below:

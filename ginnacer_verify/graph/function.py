@@ -68,6 +68,8 @@ class Function(ABC):
     """Whether there is a choice of the lower and of the upper line."""
     executed = Executed(16.0, 16.0, 16.0)
     """How far it may be off where a network is executed."""
+    wanted: tuple[int, ...] | None = None
+    """Which arguments deserve tight bounds; None: all."""
     piecewise_linear = False
     """Whether cutting at `cut` a few times leaves only exact lines: then branching ends."""
 

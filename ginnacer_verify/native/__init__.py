@@ -69,11 +69,12 @@ def address(array: NDArray[Any], element: type[np.generic], name: str = "an arra
 Net = Record.of(
     "Net",
     """
-    long layers, inputs, rows, relus, widest, steps
+    long layers, inputs, rows, relus, widest, steps, each
     long* sizes, weights, biases
     double* weight, bias, first_weight, first_biases, last_weights
     long* first_of, last_of
     double* last_biases, errors
+    long* twins
     """,
 )
 Batch = Record.of(

@@ -13,6 +13,9 @@
 
 #include "sums.h"
 
+/* A ReLU's input is bounded by its twin's where their difference is narrower than this share of the twin's interval. */
+#define NARROW 0.25
+
 /* Working memory of one thread. `width` is the length of a row: constant, inputs, ReLUs. */
 typedef struct {
     int64_t inputs, width, widest, relus;
@@ -22,7 +25,7 @@ typedef struct {
     double *spread;       /* per neuron: how far each input moves it */
     double *reach;        /* the same per unstable ReLU */
     double *planes;       /* per property row, and their combination last: constant and slopes of its best bound */
-    double *blame;        /* the coefficients that belong to each plane */
+    double *blame;        /* what each unstable ReLU gives away in each plane */
     double *lower;        /* per unstable ReLU: its interval, */
     double *upper;
     double *slope;        /* the slope of its upper line, */
@@ -41,6 +44,14 @@ typedef struct {
     double *gain;         /* per input: what halving it promises, */
     double *loss;         /* and its share in what the lines give away */
     double *middle;       /* of what is left of the box */
+    double *apart_low;    /* per unstable ReLU with a twin: between which values its input less its twin's lies */
+    double *apart_high;
+    double *leant;        /* per unstable ReLU: 1 if it was replaced by its twin and a line of their difference, */
+    double *entering;     /* its input at the minimum of a bound, */
+    double *extra;        /* what is still to be added of each row: its share in the difference of a twin from it, */
+    double *extra_other;  /* and the same for the negative */
+    int64_t *place;       /* per neuron: its number among the unstable ReLUs, */
+    int64_t *twin;        /* and per unstable ReLU that of its twin, or -1 */
     int64_t *known;       /* how many unstable ReLUs lie in the layers before each of them */
     int64_t *active;      /* the active neurons of the layer before */
 } Memory;
@@ -65,8 +76,13 @@ static Memory memory_in(const Net *net, double *space) {
     m.reach = take(&space, relus * inputs);
     m.planes = take(&space, planes * (1 + inputs));
     m.blame = take(&space, planes * relus);
-    double **per_relu[] = {&m.lower, &m.upper, &m.slope, &m.line, &m.chosen, &m.coefficients, &m.solution};
-    for (int i = 0; i < 7; i++) *per_relu[i] = take(&space, relus);
+    double **per_relu[] = {&m.lower,    &m.upper,     &m.slope,      &m.line,  &m.chosen,      &m.coefficients,
+                           &m.solution, &m.apart_low, &m.apart_high, &m.extra, &m.extra_other,
+                           &m.leant,    &m.entering};
+    for (int i = 0; i < 13; i++) *per_relu[i] = take(&space, relus);
+    for (int64_t j = 0; j < relus; j++) m.extra[j] = m.extra_other[j] = 0.0;
+    m.place = (int64_t *)take(&space, relus);
+    m.twin = (int64_t *)take(&space, relus);
     m.work = take(&space, m.width);
     m.other = take(&space, m.width);
     m.mixture = take(&space, planes);
@@ -88,12 +104,68 @@ static const double *biases_of(const Net *net, int64_t owner, int64_t k) {
     return k == 0 ? net->first_biases + net->first_of[owner] * net->sizes[1] : net->bias + net->biases[k];
 }
 
-/* What the row of ReLU j is multiplied with: its coefficient times the slope of its lower or its upper line. */
-static inline double factor_of(const Memory *m, int64_t j, double coefficient, const double *line, double *work) {
-    if (coefficient > 0.0) return coefficient * line[j];
+static inline double smaller(double a, double b) { return a < b ? a : b; }
+static inline double larger(double a, double b) { return a > b ? a : b; }
+
+/* How far the line that a coefficient asks for can be from its ReLU. */
+static inline double gap(const Memory *m, int64_t j, double coefficient) {
+    return coefficient > 0.0 ? coefficient * smaller(m->upper[j], -m->lower[j])
+                             : coefficient * m->slope[j] * m->lower[j];
+}
+
+/* The same for the line of its difference from its twin. */
+static inline double gap_apart(const Memory *m, int64_t j, double coefficient) {
+    return fabs(coefficient) * larger(m->apart_high[j], -m->apart_low[j]);
+}
+
+/* Whether ReLU j is replaced by its twin and a line of their difference, rather than by a line of its own: where that
+   gives less away, counting what becomes of the twin's coefficient. A NaN says no. */
+static inline int leans(const Memory *m, int64_t j, double coefficient, const double *work) {
+    const int64_t t = m->twin[j];
+    if (t < 0 || coefficient == 0.0) return 0;
+    const double own = work[1 + m->inputs + t];
+    return gap_apart(m, j, coefficient) + gap(m, t, own + coefficient) < gap(m, j, coefficient) + gap(m, t, own);
+}
+
+/* relu(g) - relu(f) lies between min(d, 0) and max(d, 0) for d = g - f; the slope of the chord of one of them, and what
+   is added to d. */
+typedef struct {
+    double slope, shift;
+} Chord;
+
+static inline Chord chord(const Memory *m, int64_t j, double coefficient) {
+    const double low = m->apart_low[j], high = m->apart_high[j];
+    Chord found = {0.0, 0.0};
+    if (coefficient > 0.0) {
+        if (low >= 0.0) return found;
+        found.slope = high <= 0.0 ? 1.0 : -low / (high - low);
+        found.shift = high <= 0.0 ? 0.0 : -high;
+    } else {
+        if (high <= 0.0) return found;
+        found.slope = low >= 0.0 ? 1.0 : high / (high - low);
+        found.shift = low >= 0.0 ? 0.0 : -low;
+    }
+    return found;
+}
+
+/* What the row of ReLU j is multiplied with: its coefficient times the slope of its lower or its upper line. With a
+   twin to lean on, the twin gets the coefficient, and the rows of both a share in their difference. */
+static inline double factor_of(const Memory *m, int64_t j, double coefficient, const double *line, double *work,
+                               double *extra) {
+    const double more = extra[j];
+    extra[j] = 0.0;
+    if (leans(m, j, coefficient, work)) {
+        const Chord of = chord(m, j, coefficient);
+        const double factor = coefficient * of.slope;
+        work[1 + m->inputs + m->twin[j]] += coefficient;
+        work[0] += factor * of.shift;
+        extra[m->twin[j]] -= factor;
+        return factor + more;
+    }
+    if (coefficient > 0.0) return coefficient * line[j] + more;
     const double factor = coefficient * m->slope[j];
     work[0] -= factor * m->lower[j];
-    return factor;
+    return factor + more;
 }
 
 static inline double least(const double *work, int64_t inputs) {
@@ -116,7 +188,8 @@ static double eliminate(const Memory *m, int64_t count, const double *line) {
         for (int64_t i = 0; i < step; i++) {
             const double coefficient = work[1 + m->inputs + j - i];
             m->coefficients[j - i] = coefficient;
-            factor[i] = factor_of(m, j - i, coefficient, line, work);
+            m->leant[j - i] = leans(m, j - i, coefficient, work);
+            factor[i] = factor_of(m, j - i, coefficient, line, work, m->extra);
         }
         const double *row = m->unstable + j * m->width;
         const int64_t length = 1 + m->inputs + m->known[j], width = m->width;
@@ -145,8 +218,8 @@ static void eliminate_both(const Memory *m, int64_t count) {
         double f[4], g[4];
         step = together(m, j);
         for (int64_t i = 0; i < step; i++) {
-            f[i] = factor_of(m, j - i, work[1 + m->inputs + j - i], m->line, work);
-            g[i] = factor_of(m, j - i, other[1 + m->inputs + j - i], m->line, other);
+            f[i] = factor_of(m, j - i, work[1 + m->inputs + j - i], m->line, work, m->extra);
+            g[i] = factor_of(m, j - i, other[1 + m->inputs + j - i], m->line, other, m->extra_other);
         }
         const double *row = m->unstable + j * m->width;
         const int64_t length = 1 + m->inputs + m->known[j], width = m->width;
@@ -173,7 +246,12 @@ static void descend(const Memory *m, int64_t count, double step) {
     for (int64_t j = 0; j < count; j++) {
         const double *row = m->unstable + j * m->width;
         const double y = at_corner(row, m->work, m->inputs) + dot(row + 1 + m->inputs, m->solution, m->known[j]);
-        if (m->coefficients[j] > 0.0) {
+        m->entering[j] = y;
+        if (m->leant[j] != 0.0) {
+            const Chord of = chord(m, j, m->coefficients[j]);
+            const int64_t t = m->twin[j];
+            m->solution[j] = m->solution[t] + of.slope * (y - m->entering[t] + of.shift);
+        } else if (m->coefficients[j] > 0.0) {
             m->solution[j] = m->chosen[j] * y;
             if (y > 0.0)
                 m->chosen[j] = m->chosen[j] + step < 1.0 ? m->chosen[j] + step : 1.0;
@@ -279,6 +357,18 @@ static Interval tighten(const Memory *m, int64_t i, int64_t count, double error,
     return found;
 }
 
+/* Between which values row i less the row of unstable ReLU t lies: no ReLU of their layer occurs in either. */
+static Interval apart(const Memory *m, int64_t i, int64_t t, int64_t count, double error) {
+    const double *row = m->rows + i * m->width, *twin = m->unstable + t * m->width;
+    for (int64_t column = 0; column < 1 + m->inputs + count; column++) {
+        m->work[column] = row[column] - twin[column];
+        m->other[column] = -m->work[column];
+    }
+    eliminate_both(m, count);
+    const Interval found = {least(m->work, m->inputs) - error, error - least(m->other, m->inputs)};
+    return found;
+}
+
 /* Row i as unstable ReLU number `count`, with its two lines; the lower one has slope 1 if it is mostly active. */
 static void enlist(const Memory *m, int64_t i, int64_t settled, int64_t count, double low, double high) {
     copy(m->rows + i * m->width, m->unstable + count * m->width, 1 + m->inputs + settled);
@@ -288,6 +378,20 @@ static void enlist(const Memory *m, int64_t i, int64_t settled, int64_t count, d
     m->upper[count] = high;
     m->slope[count] = high / (high - low);
     m->line[count] = high > -low ? 1.0 : 0.0;
+    m->twin[count] = -1;
+}
+
+/* `tighten` for a row whose twin is unstable: mostly from the twin's bounds and their difference, which is kept. */
+static Interval tighten_twin(const Memory *m, int64_t i, int64_t t, int64_t count, double error, double lower,
+                             double upper, Interval *difference) {
+    const double low = m->lower[t], high = m->upper[t];
+    const Interval d = apart(m, i, t, count, 3.0 * error);
+    difference->low = larger(d.low, lower - high - error);
+    difference->high = smaller(d.high, upper - low + error);
+    const Interval found = tighter(lower, upper, low + d.low - error, high + d.high + error);
+    copy(m->reach + t * m->inputs, m->spread + i * m->inputs, m->inputs);
+    if (d.high - d.low < NARROW * (high - low) || found.low >= 0.0 || found.high <= 0.0) return found;
+    return tighten(m, i, count, error, found.low, found.high);
 }
 
 /* Tighten the bounds of all neurons, layer by layer; the property's rows are left in `rows`. */
@@ -300,12 +404,22 @@ static int64_t hidden_layers(const Net *net, int64_t owner, const Memory *m, dou
         first += k > 0 ? net->sizes[k] : 0;
         settled = count;
         for (int64_t i = 0, n = first; i < net->sizes[k + 1]; i++, n++) {
+            const int64_t t = net->twins[n] < 0 ? -1 : m->place[net->twins[n]];
+            Interval difference = {0.0, 0.0};
+            m->place[n] = -1;
             if (upper[n] > 0.0 && lower[n] < 0.0) {
-                const Interval found = tighten(m, i, settled, errors[k], lower[n], upper[n]);
+                const Interval found =
+                    t < 0 ? tighten(m, i, settled, errors[k], lower[n], upper[n])
+                          : tighten_twin(m, i, t, settled, errors[k], lower[n], upper[n], &difference);
                 lower[n] = found.low;
                 upper[n] = found.high;
             }
-            if (upper[n] > 0.0 && lower[n] < 0.0) enlist(m, i, settled, count++, lower[n], upper[n]);
+            if (!(upper[n] > 0.0 && lower[n] < 0.0)) continue;
+            enlist(m, i, settled, count, lower[n], upper[n]);
+            m->twin[count] = t;
+            m->apart_low[count] = difference.low;
+            m->apart_high[count] = difference.high;
+            m->place[n] = count++;
         }
     }
     return count;
@@ -313,7 +427,11 @@ static int64_t hidden_layers(const Net *net, int64_t owner, const Memory *m, dou
 
 static void keep_plane(const Memory *m, int64_t number, int64_t count) {
     copy(m->work, m->planes + number * (1 + m->inputs), 1 + m->inputs);
-    copy(m->coefficients, m->blame + number * m->relus, count);
+    double *blame = m->blame + number * m->relus;
+    for (int64_t j = 0; j < count; j++) {
+        const double coefficient = m->coefficients[j];
+        blame[j] = m->leant[j] != 0.0 ? gap_apart(m, j, coefficient) : gap(m, j, coefficient);
+    }
 }
 
 /* A plane that cuts nothing: what a row has until a bound of it is a number. */
@@ -331,8 +449,9 @@ typedef struct {
 
 /* The best lower bound of each property row and its plane, with the lower slopes optimised for it.
 
-   Returns the row with the largest bound, and that bound. */
-static Best bound_rows(const Memory *m, int64_t count, int64_t rows, int64_t steps) {
+   Returns the row with the largest bound, and that bound; all of them are left in `values`. A bound above `enough` is
+   not improved. */
+static Best bound_rows(const Memory *m, int64_t count, int64_t rows, int64_t steps, double enough) {
     Best nearest = {0, -INFINITY};
     for (int64_t i = 0; i < rows; i++) {
         forget_plane(m, i);
@@ -345,9 +464,11 @@ static Best bound_rows(const Memory *m, int64_t count, int64_t rows, int64_t ste
                 best = bound;
                 keep_plane(m, i, count);
             }
+            if (best > enough) break;
             if (n < steps) descend(m, count, step);
             step *= 0.6;
         }
+        m->values[i] = best;
         if (best > nearest.bound) {
             nearest.number = i;
             nearest.bound = best;
@@ -398,15 +519,13 @@ static double bound_mixture(const Memory *m, int64_t count, int64_t rows, int64_
     return best;
 }
 
-static inline double smaller(double a, double b) { return a < b ? a : b; }
-
 /* Shrink the box `low <= e <= high` to where no plane exceeds the error: elsewhere a row is positive.
 
    False if nothing is left. Twice, because one plane's cut helps another. */
-static int clip(const Memory *m, int64_t planes, double error) {
+static int clip(const Memory *m, int64_t first, int64_t last, double error) {
     double *low = m->low, *high = m->high;
     for (int64_t pass = 0; pass < 2; pass++) {
-        for (int64_t p = 0; p < planes; p++) {
+        for (int64_t p = first; p < last; p++) {
             const double *plane = m->planes + p * (1 + m->inputs);
             double lowest = plane[0];
             for (int64_t j = 0; j < m->inputs; j++) lowest += smaller(plane[1 + j] * low[j], plane[1 + j] * high[j]);
@@ -425,6 +544,34 @@ static int clip(const Memory *m, int64_t planes, double error) {
     return 1;
 }
 
+/* The same where every row is a disjunct by itself: what is left of the box is what is left for any of them. `worst` is
+   the row with the smallest bound. */
+static int clip_each(const Memory *m, int64_t rows, double error, Best *worst) {
+    double *low = m->gain, *high = m->loss;
+    int open = 0;
+    worst->bound = INFINITY;
+    for (int64_t i = 0; i < rows; i++) {
+        if (m->values[i] > error) continue;
+        for (int64_t j = 0; j < m->inputs; j++) {
+            m->low[j] = -1.0;
+            m->high[j] = 1.0;
+        }
+        if (!clip(m, i, i + 1, error)) continue;
+        for (int64_t j = 0; j < m->inputs; j++) {
+            low[j] = open && low[j] < m->low[j] ? low[j] : m->low[j];
+            high[j] = open && high[j] > m->high[j] ? high[j] : m->high[j];
+        }
+        open = 1;
+        if (m->values[i] < worst->bound) {
+            worst->number = i;
+            worst->bound = m->values[i];
+        }
+    }
+    copy(low, m->low, m->inputs);
+    copy(high, m->high, m->inputs);
+    return open;
+}
+
 /* The input whose halving should help most: its share in what the lines of unstable ReLUs give away (ten parts), and
    in the movement of the plane (one part). */
 static int64_t widest_input(const Memory *m, int64_t count, int64_t number) {
@@ -432,12 +579,10 @@ static int64_t widest_input(const Memory *m, int64_t count, int64_t number) {
     for (int64_t i = 0; i < m->inputs; i++) m->gain[i] = m->loss[i] = 0.0;
     for (int64_t j = 0; j < count; j++) {
         const double *reach = m->reach + j * m->inputs;
-        const double given = blame[j] > 0.0 ? blame[j] * smaller(m->upper[j], -m->lower[j])
-                                            : blame[j] * m->slope[j] * m->lower[j];
         double sum = 0.0;
         for (int64_t i = 0; i < m->inputs; i++) sum += reach[i];
         if (sum > 0.0)
-            for (int64_t i = 0; i < m->inputs; i++) m->loss[i] += given * reach[i] / sum;
+            for (int64_t i = 0; i < m->inputs; i++) m->loss[i] += blame[j] * reach[i] / sum;
     }
     double moved = 0.0, lost = 0.0, most = -1.0;
     for (int64_t i = 0; i < m->inputs; i++) {
@@ -471,9 +616,9 @@ static void bound_box(const Net *net, const Boxes *boxes, int64_t b, const Memor
         m->high[j] = 1.0;
     }
     const int64_t count = hidden_layers(net, owner, m, boxes->lower + b * m->relus, boxes->upper + b * m->relus);
-    Best nearest = bound_rows(m, count, rows, net->steps);
+    Best nearest = bound_rows(m, count, rows, net->steps, net->each ? error : INFINITY);
     int64_t planes = rows;
-    if (nearest.bound <= error && rows > 1) {
+    if (!net->each && nearest.bound <= error && rows > 1) {
         const double mixed = bound_mixture(m, count, rows, 2 * net->steps + 2);
         planes++;
         if (mixed > nearest.bound) {
@@ -482,9 +627,12 @@ static void bound_box(const Net *net, const Boxes *boxes, int64_t b, const Memor
         }
     }
     boxes->unstable[b] = count;
-    boxes->bounds[b] = nearest.bound;
     boxes->splits[b] = 0;
-    boxes->states[b] = nearest.bound > error || !clip(m, planes, error) ? PROVED : OPEN;
+    if (net->each)
+        boxes->states[b] = clip_each(m, rows, error, &nearest) ? OPEN : PROVED;
+    else
+        boxes->states[b] = nearest.bound > error || !clip(m, 0, planes, error) ? PROVED : OPEN;
+    boxes->bounds[b] = nearest.bound;
     if (boxes->states[b] == PROVED) return;
     boxes->splits[b] = widest_input(m, count, nearest.number);
     const double *plane = m->planes + nearest.number * (1 + m->inputs);
@@ -497,9 +645,10 @@ static void bound_box(const Net *net, const Boxes *boxes, int64_t b, const Memor
     }
 }
 
-/* The largest property row at an input: at most 0 where it is unsafe. The columns serve as memory. */
+/* The largest property row at an input, or the smallest if each is a disjunct by itself: at most 0 where it is unsafe.
+   The columns serve as memory. */
 static double worst_in(const Net *net, int64_t owner, const Memory *m, const double *x) {
-    double *values = m->columns, *others = m->columns + m->width * m->widest, largest = -INFINITY;
+    double *values = m->columns, *others = m->columns + m->width * m->widest, worst = net->each ? INFINITY : -INFINITY;
     copy(x, values, m->inputs);
     for (int64_t k = 0; k < net->layers; k++) {
         const double *weight = weights_of(net, owner, k);
@@ -510,14 +659,14 @@ static double worst_in(const Net *net, int64_t owner, const Memory *m, const dou
         copy(biases_of(net, owner, k), others, here);
         compose(values, m->active, active, weight, others, here);
         for (int64_t i = 0; i < here; i++) {
-            if (k == net->layers - 1 && others[i] > largest) largest = others[i];
+            if (k == net->layers - 1 && (net->each ? others[i] < worst : others[i] > worst)) worst = others[i];
             if (others[i] < 0.0) others[i] = 0.0;
         }
         double *swapped = values;
         values = others;
         others = swapped;
     }
-    return largest;
+    return worst;
 }
 
 static double worst_row(const Net *net, int64_t owner, const double *x, double *space) {

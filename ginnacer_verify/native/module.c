@@ -40,7 +40,7 @@ EXPORT const int64_t ginnacer_sizes[] = {sizeof(Net),  sizeof(Boxes),   sizeof(R
 EXPORT int64_t ginnacer_boxes_room(int64_t inputs, int64_t relus, int64_t widest, int64_t rows) {
     const int64_t width = 1 + inputs + relus, planes = rows + 1;
     return (3 * widest + relus + 2) * width + (widest + relus + 7) * inputs + planes * (1 + inputs + relus + 2) +
-           8 * relus + widest;
+           16 * relus + widest;
 }
 
 EXPORT void ginnacer_bound_boxes(const Net *net, const Boxes *boxes, int64_t first, int64_t last, double *space) {

@@ -21,6 +21,7 @@ enum { OPEN = 0, PROVED = 1 };
    transposed: those of each value that enters a layer lie side by side. */
 typedef struct {
     int64_t layers, inputs, rows, relus, widest, steps;
+    int64_t each;               /* 1: every row is a disjunct by itself, unsafe where any of them is at most 0 */
     const int64_t *sizes;       /* inputs, neurons of each hidden layer, rows */
     const int64_t *weights;     /* where the weights of each hidden layer begin in `weight`, */
     const int64_t *biases;      /* and its biases in `bias`: from the second layer on */
@@ -32,6 +33,7 @@ typedef struct {
     const int64_t *last_of;     /* which of the last weights, */
     const double *last_biases;  /* the biases of its rows, */
     const double *errors;       /* and per layer, how far a bound can be from that of real arithmetic */
+    const int64_t *twins;       /* per neuron: the neuron before it in its layer that is much like it, or -1 */
 } Net;
 
 /* A batch of boxes: each one's disjunct, its ends, its neurons' bounds; and what is found, per box. */

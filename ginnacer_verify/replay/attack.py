@@ -24,6 +24,8 @@ PIECE = 1_000_000
 HOPEFUL = 1e-4
 """Points whose excess in float64 is above this, relative to the offset, are not worth a replay in float32."""
 
+MOMENTUM = 0.7
+"""How much of earlier gradients the same half keeps, so that steps of functions with jumps add up."""
 FEW = 4
 """So many starts each disjunct has before any has more."""
 MANY = 1000
@@ -69,9 +71,13 @@ def gradient(graph: Graph, x: Array, goal: Goal) -> tuple[Array, Array]:
 
     That is the gradient, but in every other pair of rows flat functions let a little of it through: on a plateau the
     gradient itself is 0, or sees only the edge of the plateau."""
-    leak = np.where(np.arange(len(x)) // 2 % 2, LEAK, 0.0)[:, None]
-    y, slope = value_and_gradient(graph, x, goal.slope, leak)
+    y, slope = value_and_gradient(graph, x, goal.slope, LEAK * _leaky(len(x)))
     return goal.excess(y), slope
+
+
+def _leaky(count: int) -> Array:
+    """1 for every other pair of rows, in a column."""
+    return np.where(np.arange(count) // 2 % 2, 1.0, 0.0)[:, None]
 
 
 def starts(box: Box, random: np.random.Generator, count: int) -> Array:
@@ -105,9 +111,11 @@ def best(graph: Graph, goal: Goal, points: Array, count: int, deadline: Deadline
 
 def descend(graph: Graph, goal: Goal, box: Box, x: Array, deadline: Deadline) -> Iterator[Array]:
     """Signed gradient steps that shrink; yields the whole batch whenever its best excess may be unsafe, and last."""
-    x = inside(x, goal.disjunct, box)
+    x, moving = inside(x, goal.disjunct, box), np.zeros_like(x)
+    keep = MOMENTUM * _leaky(len(x))
     for step in np.geomspace(0.5, 0.002, STEPS):
         excess, slope = gradient(graph, x, goal)
+        moving = slope = keep * moving + slope / (np.abs(slope).mean(axis=1, keepdims=True) + 1e-300)
         if excess.min() <= HOPEFUL:
             yield x[np.argsort(excess, kind="stable")[:3]]
         if deadline.passed:

@@ -45,24 +45,40 @@ function alarm() {
   if (bad.length > 50) place.append(`and ${bad.length - 50} more: choose “wrong or conflicting” below`);
 }
 
+// Tools are compared on the instances in sight that all of them ran: sums over different sets say nothing.
+function score(rows, t) {
+  const count = Object.fromEntries(VERDICTS.map((word) => [word, rows.filter((row) => row.runs[t].verdict === word).length]));
+  const solved = rows.filter((row) => isSolved(row, row.runs[t])), wrong = rows.filter((row) => isWrong(row, row.runs[t])).length;
+  const times = solved.map((row) => row.runs[t].seconds).sort((a, b) => a - b), half = times.length >> 1;
+  const median = times.length ? (times.length % 2 ? times[half] : (times[half - 1] + times[half]) / 2) : null;
+  const par2 = rows.reduce((sum, row) => sum + (isSolved(row, row.runs[t]) ? row.runs[t].seconds : 2 * row.timeout), 0);
+  return {count, solved: solved.length, wrong, median, par2, points: 10 * solved.length - 150 * wrong};
+}
+
 function scores() {
-  const head = ["", "", "solved", "unsat", "sat", "not solved", "wrong", "median s", "PAR-2 s", "points", "VNN-COMP score"];
+  const shown = state.shown.map((i) => ROWS[i]), rows = shown.filter((row) => row.runs.every(Boolean));
+  const whole = shown.length === ROWS.length;
+  const head = ["", "", "solved", "unsat", "sat", "not solved", "wrong", "median s", "PAR-2 s", "points"];
+  if (whole) head.push("VNN-COMP score");
   const body = make("tbody");
-  for (const [t, score] of DATA.scores.entries()) {
-    const bar = make("div", {class: "bar"});
+  for (const [t, tool] of TOOLS.entries()) {
+    const found = score(rows, t), bar = make("div", {class: "bar"});
     for (const word of VERDICTS) {
-      const share = score.verdicts[word] / score.count * 100;
-      if (share) bar.append(make("div", {class: word, style: `width: ${share}%`, title: `${word}: ${score.verdicts[word]}`}));
+      const share = found.count[word] / Math.max(1, rows.length) * 100;
+      if (share) bar.append(make("div", {class: word, style: `width: ${share}%`, title: `${word}: ${found.count[word]}`}));
     }
-    const name = make("td", {}, make("span", {class: "dot", style: `background: ${colourOf(t)}`}), make("b", {}, score.tool));
-    const open = score.count - score.verdicts.unsat - score.verdicts.sat;
-    const cells = [`${score.solved} of ${score.count}`, score.verdicts.unsat, score.verdicts.sat, open, score.wrong,
-      score.median === null ? "–" : seconds(score.median), score.par2.toFixed(1), score.points, score.competition.toFixed(1)];
+    const name = make("td", {}, make("span", {class: "dot", style: `background: ${colourOf(t)}`}), make("b", {}, tool));
+    const open = rows.length - found.count.unsat - found.count.sat;
+    const cells = [`${found.solved} of ${rows.length}`, found.count.unsat, found.count.sat, open, found.wrong,
+      found.median === null ? "–" : seconds(found.median), found.par2.toFixed(1), found.points];
+    if (whole) cells.push(DATA.scores[t].competition.toFixed(1));
     body.append(make("tr", {}, name, make("td", {}, bar), ...cells.map((cell) => make("td", {class: "number"}, String(cell)))));
   }
   const heads = head.map((text, i) => make("th", {class: i > 1 ? "number" : ""}, text));
   const key = make("div", {class: "key"}, ...VERDICTS.map((word) => make("span", {}, make("i", {class: word}), word)));
-  get("scores").append(make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body), key);
+  const left = shown.length - rows.length;
+  const note = left ? [make("p", {class: "note"}, `${rows.length} instances that all tools ran; ${left} in sight that some did not are left out.`)] : [];
+  get("scores").replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body), key, ...note);
 }
 
 const FILTERS = {
@@ -91,6 +107,7 @@ function update() {
   });
   sort();
   get("count").textContent = `${state.shown.length} of ${ROWS.length} instances`;
+  scores();
   plots();
 }
 
@@ -192,6 +209,26 @@ function toolDetails(row, run, t) {
     drawTrace(plot, series.map((one, n) => ({...one, colour: COLOURS[n]})), label);
     parts.push(plot);
   }
+  if (run.witness) parts.push(...witness(run.witness));
+  return parts;
+}
+
+// The counterexample: its outputs, its inputs, and a picture where they make a square.
+function witness({x, y}) {
+  const parts = [make("h3", {}, "Counterexample"), list([["outputs", y.map((value) => +value.toPrecision(5)).join(", ")]])];
+  const side = Math.sqrt(x.length);
+  if (Number.isInteger(side) && side > 3) {
+    const canvas = make("canvas", {width: side, height: side, class: "witness", role: "img", "aria-label": "inputs as an image"});
+    const context = canvas.getContext("2d"), pixels = context.createImageData(side, side);
+    const low = Math.min(...x), high = Math.max(...x);
+    x.forEach((value, i) => {
+      const shade = 255 * (value - low) / Math.max(high - low, 1e-30);
+      pixels.data.set([shade, shade, shade, 255], 4 * i);
+    });
+    context.putImageData(pixels, 0, 0);
+    parts.push(canvas);
+  }
+  parts.push(make("details", {}, make("summary", {}, `${x.length} input${x.length > 1 ? "s" : ""}`), make("code", {}, x.join(" "))));
   return parts;
 }
 
@@ -209,7 +246,6 @@ function openFromAddress() {
 
 get("about").textContent = DATA.about;
 alarm();
-scores();
 fill(get("category"), ["all categories", ...DATA.categories]);
 get("category").hidden = DATA.categories.length < 2;
 fill(get("verdict"), Object.keys(FILTERS));

@@ -1,9 +1,9 @@
 """Disjuncts on their boxes as the kernel wants them: folded, flat, without fixed inputs, and with rounding errors."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +13,14 @@ from ginnacer_verify.abstraction.fold import rows_error
 from ginnacer_verify.arrays import Array, Weight, dense
 from ginnacer_verify.bounds.chain import HUGE, TINY, UNDERFLOW, absolute, gamma
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.graph.twins import twins
 from ginnacer_verify.native import Net, Record
-from ginnacer_verify.properties.property import Disjunct
+from ginnacer_verify.properties.property import Disjunct, stacked
 
 STEPS = 4
 """How often the slopes of a row's bound are improved."""
+ALTERNATIVES = 64
+"""At most so many disjuncts of one row are searched together."""
 Integers = NDArray[np.int64]
 
 
@@ -33,6 +36,8 @@ class Problem:
     largest: Array
     errors: Array
     varying: tuple[int, ...]
+    members: Sequence[Disjunct] = ()
+    """If every row of the one disjunct is a disjunct by itself: these, in the order of the rows."""
 
     def whole(self, x: Array, owner: int = 0) -> Array:
         """The inputs of the network for values of a disjunct's varying ones."""
@@ -53,21 +58,40 @@ class Folding:
         self.biases = _starts([layer.outputs for layer in hidden[1:]])
         self.absolute = [absolute(layer.weight) for layer in hidden]
         self.first_weight = cache(self._first_weight)
+        self.twins: Integers | None = None
 
     def _first_weight(self, varying: tuple[int, ...]) -> Array:
         return _across(dense(self.hidden[0].weight)[:, list(varying)]) if self.hidden else np.zeros(0)
 
     def problems(self, disjuncts: Iterable[Disjunct], together: int) -> Iterator[Problem]:
         """Made one by one, as they are asked for; neighbours that vary the same inputs in as many rows share one."""
+        if len(self.network.originals) > 1:
+            yield from self._joint_problems(disjuncts)
+            return
         for _, members in groupby(disjuncts, lambda disjunct: (disjunct.box.varying, len(disjunct.outputs))):
             while chosen := tuple(islice(members, together)):
                 yield self.problem(chosen)
 
-    def problem(self, disjuncts: Sequence[Disjunct]) -> Problem:
+    def _joint_problems(self, disjuncts: Iterable[Disjunct]) -> Iterator[Problem]:
+        """Of several networks: that any of their outputs differ much is a question about one box, in many rows."""
+        for (_, rows, *_), members in groupby(
+            disjuncts, lambda disjunct: (disjunct.box, len(disjunct.outputs), disjunct.inner, len(disjunct.inputs))
+        ):
+            while chosen := tuple(islice(members, ALTERNATIVES if rows == 1 else 1)):
+                yield self.alternatives(chosen) if len(chosen) > 1 else self.problem(chosen)
+
+    def alternatives(self, disjuncts: Sequence[Disjunct]) -> Problem:
+        """Disjuncts of one row each on one box, searched together: their rows share all that lies before them."""
+        first = disjuncts[0]
+        return self.problem([replace(first, outputs=stacked([d.outputs for d in disjuncts]))], members=disjuncts)
+
+    def problem(self, disjuncts: Sequence[Disjunct], members: Sequence[Disjunct] = ()) -> Problem:
         """The unsafe rows in the last layer, fixed inputs in the first biases.
 
         All of them vary the same inputs, in as many rows. Boxes and coefficients that they share are there once."""
         boxes, box_of = _distinct(disjuncts, lambda disjunct: disjunct.box)
+        if self.twins is None:
+            self.twins = twins(self.network, boxes[0].box)
         sets, last_of = _distinct(
             disjuncts, lambda disjunct: (disjunct.outputs.matrix.tobytes(), disjunct.outputs.slop.tobytes())
         )
@@ -100,6 +124,7 @@ class Folding:
             relus=self.network.relus,
             widest=int(sizes.max()),
             steps=STEPS,
+            each=int(bool(members)),
             sizes=sizes,
             weights=self.weights,
             biases=self.biases,
@@ -112,10 +137,19 @@ class Folding:
             last_of=last_of,
             last_biases=bias,
             errors=errors,
+            twins=self.twins,
         )
         neurons = np.concatenate([np.zeros((len(boxes), 0)), *largest[1:]], axis=1)
         low, high = lower[:, varying][box_of], upper[:, varying][box_of]
-        return Problem(disjuncts, net, low, high, neurons[box_of], errors, varying)
+        return Problem(disjuncts, net, low, high, neurons[box_of], errors, varying, members)
+
+    @property
+    def _twins_entering(self) -> list[Integers]:
+        """The twins of the values that enter each layer, by their numbers in that layer; inputs have none."""
+        assert self.twins is not None
+        starts = np.cumsum([0, *self.network.relus_per_layer])
+        layers = [self.twins[a:b] - a for a, b in pairwise(starts)]
+        return [np.full(self.network.inputs, -1), *(np.maximum(twin, -1) for twin in layers)]
 
     @np.errstate(over="ignore", invalid="ignore")
     def _rounding(
@@ -124,15 +158,16 @@ class Folding:
         """How large a value that enters each layer can be, per box; and per disjunct and layer, how far a computed
         bound can be from that of real arithmetic: nothing is proved if any size is HUGE."""
         terms, largest, errors, ordinary = Terms.of(size), [size], [], np.ones(len(size), dtype=np.bool_)
-        for weight, layer in zip(self.absolute, self.hidden, strict=True):
-            terms = terms.through(weight, layer.bias, self.network.relus)
+        for weight, layer, twin in zip(self.absolute, self.hidden, self._twins_entering, strict=False):
+            terms = terms.leaning(twin).through(weight, layer.bias, self.network.relus)
             largest.append(terms.size)
             errors.append(terms.error)
             ordinary &= terms.ordinary
         found = np.column_stack([*(error[box_of] for error in errors), np.zeros(len(box_of))])
         for number, weight in enumerate(rows):
             own = np.flatnonzero(last_of == number)
-            last = terms.chosen(box_of[own]).through(np.abs(weight), bias[own], self.network.relus)
+            last = terms.leaning(self._twins_entering[-1]).chosen(box_of[own])
+            last = last.through(np.abs(weight), bias[own], self.network.relus)
             found[own, -1] = last.error
             found[own[~(last.ordinary & ordinary[box_of[own]])]] = np.inf
         return largest, found
@@ -157,22 +192,34 @@ class Terms(NamedTuple):
     least: Array
     roundings: int = 8
     first: bool = True
+    more: Array | float = 0.0
 
     @classmethod
     def of(cls, inputs: Array) -> "Terms":
         """One row per box."""
         return cls(inputs, inputs, np.full((len(inputs), 1), UNDERFLOW / gamma(1) * (1.0 + inputs.shape[1])))
 
+    def leaning(self, twin: Integers) -> "Terms":
+        """The same where values lean on twins: `s` is replaced by its twin's line and at most the rows of both, and by
+        at most the sum of their sizes. That is twice the twin's terms and one and a half times its size more."""
+        leaning = np.flatnonzero(twin >= 0)
+        if not len(leaning):
+            return self._replace(more=0.0)
+        more, other = np.zeros_like(self.total), twin[leaning]
+        more[:, leaning] = 2 * self.total[:, other] + 1.5 * self.size[:, other] + self.size[:, leaning] / 2
+        return self._replace(more=more, roundings=self.roundings + 8)
+
     def through(self, weight: Weight, bias: Array, relus: int) -> "Terms":
         """Behind a layer whose weights have these absolute values."""
-        carried = self.total if self.first else self.total + self.size / 2
+        carried = self.total + self.more if self.first else self.total + self.size / 2 + self.more
         size = (_times(weight, self.size) + np.abs(bias)) * (1 + 1e-12) + self.least
         total = (_times(weight, carried) + np.abs(bias)) * (1 + 1e-12) + self.least
         least = self.least + UNDERFLOW / gamma(1) * size.sum(axis=1, keepdims=True)
         return Terms(size, total, least, self.roundings + sum(weight.shape) + relus + 12, False)
 
     def chosen(self, which: Integers) -> "Terms":
-        return self._replace(size=self.size[which], total=self.total[which], least=self.least[which])
+        more = self.more[which] if isinstance(self.more, np.ndarray) else self.more
+        return self._replace(size=self.size[which], total=self.total[which], least=self.least[which], more=more)
 
     @property
     def error(self) -> Array:

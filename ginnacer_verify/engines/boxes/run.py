@@ -11,22 +11,22 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.boxes.problem import Folding
 from ginnacer_verify.engines.boxes.search import BATCH, Memory, Search, Worst
+from ginnacer_verify.engines.parts import Part
 from ginnacer_verify.engines.progress import Observer, Progress
 from ginnacer_verify.engines.record import Record
+from ginnacer_verify.properties.property import Disjunct
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 
 FEW = 16
 """So many disjuncts are searched in turn, each with batches of its own. More share their batches."""
+TOO_NEAR = "the network comes nearer to the unsafe set than boxes can be halved"
 NEIGHBOURHOOD = 0.05
 """An attack around an input moves each of its values by at most this share of its width."""
 
 
 class NativeRun:
     """One property on one network: the searches that are open, at most FEW at a time."""
-
-    remaining = None
-    """What a finisher could start from: boxes halve to the end, so there is no finisher."""
 
     def __init__(
         self,
@@ -44,15 +44,15 @@ class NativeRun:
         self.disjuncts = [disjunct for disjunct in judge.prop.disjuncts if not disjunct.box.is_empty]
         self.searches: deque[Search] = deque()
         self.started = self.boxes = self.unstable = 0
+        self._new = self._searches()
 
     def run(self) -> Counterexample | str | None:
-        """A counterexample, or why there is no verdict, or None: all is proved."""
-        searches = self._searches()
+        """A counterexample, or why there is no verdict, or None: all is proved. With another deadline it goes on."""
         with ThreadPoolExecutor(self.threads) as pool:
             while True:
                 if self.deadline.passed and (self.searches or self.started < len(self.disjuncts)):
                     return REACHED
-                if len(self.searches) < FEW and (new := next(searches, None)):
+                if len(self.searches) < FEW and (new := next(self._new, None)):
                     self.searches.append(new)
                 elif not self.searches:
                     return None
@@ -63,7 +63,7 @@ class NativeRun:
         """Made when there is room for one more: their memory is the same, what is folded into them is not."""
         memory, together = Memory(self.threads), 1 if len(self.disjuncts) <= FEW else BATCH
         for problem in Folding(self.judge.network).problems(self.disjuncts, together):
-            self.started += len(problem.disjuncts)
+            self.started += len(problem.members or problem.disjuncts)
             yield Search(problem, memory, self.record)
 
     def _step(self, search: Search, pool: ThreadPoolExecutor) -> Counterexample | str | None:
@@ -79,10 +79,23 @@ class NativeRun:
         if any(self.judge.lacks_numbers(search.problem.disjuncts[owner]) for owner in unsafe):
             return self.judge.no_number  # and no proof: real inputs are unsafe
         if search.stuck:
-            return "the network comes nearer to the unsafe set than boxes can be halved"
+            return TOO_NEAR
         if self.observe:
             self.observe(self.progress())
         return None
+
+    @property
+    def remaining(self) -> Iterator[Part]:
+        """The boxes that are open, each with its disjunct."""
+        number = {id(disjunct): k for k, disjunct in enumerate(self.judge.prop.disjuncts)}
+        for search in self.searches:
+            problem = search.problem
+            for boxes in search.frontier:
+                for owner, low, high in zip(boxes.owner, boxes.low, boxes.high, strict=True):
+                    box = Box(problem.whole(low, owner), problem.whole(high, owner))
+                    yield Part(box, (number[id(problem.disjuncts[owner])],))
+        for disjunct in self.disjuncts[self.started :]:
+            yield Part(disjunct.box, (number[id(disjunct)],))
 
     def progress(self) -> Progress:
         new = len(self.disjuncts) - self.started
@@ -97,8 +110,8 @@ class NativeRun:
 
     def _confirm(self, search: Search, worst: Worst) -> Counterexample | None:
         """Replay the inputs that look unsafe, then attack around the worst."""
-        disjuncts = [search.problem.disjuncts[owner] for owner in worst.owner]
         inputs = [search.problem.whole(x, owner) for x, owner in zip(worst.points, worst.owner, strict=True)]
+        disjuncts = [self._disjunct(search, x, owner) for x, owner in zip(inputs, worst.owner, strict=True)]
         for disjunct, x, slack in zip(disjuncts, inputs, worst.slacks, strict=True):
             if slack <= 0:
                 judgement = self.judge(settle(x, disjunct.witnesses, self.judge.dtype))
@@ -108,6 +121,14 @@ class NativeRun:
             return None
         near = _around(inputs[0], disjuncts[0].box)
         return attack(self.judge, disjuncts[0], near, near.sample(self.random, 8), self.deadline)
+
+    def _disjunct(self, search: Search, x: Array, owner: int) -> Disjunct:
+        """The disjunct that an input comes nearest to, of those that are searched together."""
+        if not search.problem.members:
+            return search.problem.disjuncts[owner]
+        unsafe = search.problem.disjuncts[owner].outputs
+        excess = unsafe.matrix @ self.judge.graph.evaluate(x[None])[0] - unsafe.offset
+        return search.problem.members[int(excess.argmin())]
 
 
 def _around(x: Array, box: Box) -> Box:

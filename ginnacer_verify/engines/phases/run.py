@@ -19,7 +19,7 @@ from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.phases.tighten import STEPS, Place, Region, Tightened, tighten
 from ginnacer_verify.engines.phases.trees import Trees, Wanted
 from ginnacer_verify.engines.progress import Observer, Progress
-from ginnacer_verify.engines.record import Record
+from ginnacer_verify.engines.record import Closed, Halved, Record, Story
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, Judge
 
@@ -54,6 +54,7 @@ class Task:
     region: Region
     open: tuple[int, ...]
     effort: int | None
+    story: Story | None = None
 
 
 class PhaseRun:
@@ -73,6 +74,9 @@ class PhaseRun:
         record: Record | None = None,
     ) -> None:
         self.judge, self.deadline, self.falsify, self.observe = judge, deadline, falsify, observe
+        self.record = record
+        if record:
+            record.network = judge.network
         self.parts, self.random = parts(judge.prop), np.random.default_rng(seed)
         self.stack: list[Task] = []
         self.threads, self.regions, self.unstable, self.nodes = threads, 0, 0, 0
@@ -91,6 +95,8 @@ class PhaseRun:
                 if outcome is not None:
                     reasons.append(outcome)
                     self.remaining.append(self._known)
+                    if self.record:  # what was told of this part is no proof
+                        self.record.stories.pop(part.disjuncts, None)
         return "; ".join(dict.fromkeys(reasons)) or None
 
     def progress(self) -> Progress:
@@ -103,7 +109,8 @@ class PhaseRun:
         self._known = part
         if not region.bounds.is_finite:
             return OVERFLOW
-        self.stack = [Task(region, part.disjuncts, 0)]
+        story = self.record.stories.setdefault(part.disjuncts, Story()) if self.record else None
+        self.stack = [Task(region, part.disjuncts, 0, story)]
         while self.stack:
             if self.deadline.passed:
                 return REACHED
@@ -119,18 +126,20 @@ class PhaseRun:
     def _step(self, part: Part, task: Task) -> Counterexample | str | None:
         """Tighten a region and bound what is open on it; what stays open goes back on the stack."""
         effort = HALVED if task.effort is None else EFFORTS[task.effort]
-        tightened = tighten(task.region, effort.hidden, self.pool, self.deadline)
+        tightened = tighten(task.region, effort.hidden, self.pool, self.deadline, task.story)
         region = tightened.region
         self.regions += 1
         self.unstable = max(self.unstable, sum(len(region.unstable(k)) for k in range(len(region.layers) - 1)))
         if not region.decided:
             self._known = replace(part, within=region.bounds)
-        trees = self._trees(part, region, task.open)
+        trees = self._trees(part, region, task.open, record=task.story is not None)
         for _ in range(effort.rows):
             if trees.done or self.deadline.passed:
                 break
             trees.grow(WIDTH, STEPS, MOST)
         self.nodes += tightened.nodes + trees.nodes
+        if task.story and trees.grown:
+            self._tell(task.story, part, task.open, trees)
         still = tuple(number for number, reached in zip(task.open, trees.reached, strict=True) if not reached)
         if not still:
             return None
@@ -142,15 +151,26 @@ class PhaseRun:
         """More effort for a box; two halves otherwise."""
         region = tightened.region
         if task.effort is not None and task.effort + 1 < len(EFFORTS):
-            self.stack.append(Task(region, still, task.effort + 1))
+            self.stack.append(Task(region, still, task.effort + 1, task.story))
             return None
         place = _most_wanted(region, tightened.votes) or _wanted_by_rows(trees)
         if place is None:
             return STUCK
-        self.stack += [Task(half, still, None) for half in region.halves(place)]
+        halves = [Task(half, still, None, Story() if task.story else None) for half in region.halves(place)]
+        if task.story and halves[0].story and halves[1].story:
+            task.story.events.append(Halved(*place, halves[0].story, halves[1].story))
+        self.stack += halves
         return None
 
-    def _trees(self, part: Part, region: Region, open_: tuple[int, ...]) -> Trees:
+    def _tell(self, story: Story, part: Part, open_: tuple[int, ...], trees: Trees) -> None:
+        """Which disjuncts are out of reach, and which row of the part says so."""
+        assert trees.grown
+        counts = [len(self.judge.prop.disjuncts[number].outputs) for number in part.disjuncts]
+        rows = np.flatnonzero(np.isin(np.repeat(part.disjuncts, counts), open_))
+        for goal, tree in trees.by_goal.items():
+            story.events.append(Closed(open_[goal], int(rows[tree]), tree, trees.grown))
+
+    def _trees(self, part: Part, region: Region, open_: tuple[int, ...], *, record: bool) -> Trees:
         """A tree for each row of the open disjuncts; a disjunct is out of reach when one of its rows is above 0."""
         last, number = region.layers[-1], len(region.layers) - 1
         disjuncts = [self.judge.prop.disjuncts[disjunct] for disjunct in part.disjuncts]
@@ -162,7 +182,7 @@ class PhaseRun:
         bias = np.nextafter(last.bias[rows] - error[rows], -np.inf)
         reduced, phase = region.reduced(number)
         wanted = Wanted(reduced.rows_of(last)[rows], bias, goal, len(open_))
-        return Trees(reduced, wanted, phase, self.pool, self.deadline, steps=STEPS_ROWS)
+        return Trees(reduced, wanted, phase, self.pool, self.deadline, steps=STEPS_ROWS, record=record)
 
     def _attack(self, part: Part, trees: Trees, open_: tuple[int, ...]) -> Counterexample | None:
         """Descend from the corners of the box where the latest bounds are attained."""

@@ -15,6 +15,7 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.phases.reduced import ACTIVE, INACTIVE, Phases, Reduced
 from ginnacer_verify.engines.phases.trees import Indices, Trees, Wanted
+from ginnacer_verify.engines.record import MARGIN, Claims, Grown, Story
 from ginnacer_verify.graph.network import Layer
 
 Place = tuple[int, int]
@@ -82,8 +83,12 @@ class Tightened:
     nodes: int
 
 
-def tighten(region: Region, rounds: int, pool: ThreadPoolExecutor, deadline: Deadline) -> Tightened:
-    """Bounds of all hidden layers; every tree is split up to `rounds` times. Stops early when time runs out."""
+def tighten(
+    region: Region, rounds: int, pool: ThreadPoolExecutor, deadline: Deadline, story: Story | None = None
+) -> Tightened:
+    """Bounds of all hidden layers; every tree is split up to `rounds` times. Stops early when time runs out.
+
+    With a story, what is found is told, and a little less than it is used."""
     votes, nodes = dict[Place, float](), 0
     for number, layer in enumerate(region.layers[:-1]):
         region = region.with_bounds(number, *interval(layer, *region.entering(number)))
@@ -95,15 +100,29 @@ def tighten(region: Region, rounds: int, pool: ThreadPoolExecutor, deadline: Dea
         off = layer.off(layer.absolute(np.maximum(*map(np.abs, region.entering(number)))))[neurons]
         goal = np.tile(np.arange(len(neurons)), 2)  # a neuron is stable when either of its bounds is on its side of 0
         wanted = Wanted(np.vstack([weight, -weight]), np.append(bias - off, -bias - off), goal, len(neurons))
-        trees = Trees(reduced, wanted, phase, pool, deadline, steps=STEPS_FIRST)
+        trees = Trees(reduced, wanted, phase, pool, deadline, steps=STEPS_FIRST, record=story is not None)
         _count(votes, reduced, trees.leaves.neuron.tolist())
         _grow(trees, rounds, deadline)
         nodes += trees.nodes
         lower, upper = np.full(layer.outputs, -np.inf), np.full(layer.outputs, np.inf)
         found = trees.settle()
+        if story and trees.grown:
+            found = found - MARGIN * (1 + np.abs(found))
+            _tell(story, region, number, neurons, found, trees.grown)
         lower[neurons], upper[neurons] = found[: len(neurons)], -found[len(neurons) :]
         region = region.with_bounds(number, lower, upper)
     return Tightened(region, votes, nodes)
+
+
+def _tell(story: Story, region: Region, layer: int, neurons: Indices, found: Array, grown: Grown) -> None:
+    """The bounds that are better than what was known."""
+    count, claims = len(neurons), []
+    for row, bound in enumerate(found.tolist()):
+        neuron, sign = int(neurons[row % count]), 1 if row < count else -1
+        known = region.bounds.lower[layer][neuron] if sign > 0 else -region.bounds.upper[layer][neuron]
+        if np.isfinite(bound) and bound > known:
+            claims.append((neuron, sign, sign * bound, row))
+    story.events.append(Claims(layer, tuple(claims), grown))
 
 
 def _grow(trees: Trees, rounds: int, deadline: Deadline) -> None:

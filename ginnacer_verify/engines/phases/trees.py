@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.phases.ascent import Climbed, ascend
-from ginnacer_verify.engines.phases.reduced import ACTIVE, INACTIVE, UNDECIDED, Phases, Reduced, Single
+from ginnacer_verify.engines.phases.reduced import ACTIVE, INACTIVE, STABLE, UNDECIDED, Phases, Reduced, Single
+from ginnacer_verify.engines.record import MARGIN, Grown
 
 CHUNK = 256
 """Rows that a thread bounds at a time, at most: between two chunks the deadline is looked at."""
@@ -24,13 +25,15 @@ Indices = NDArray[np.intp]
 
 @dataclass(eq=False)
 class Leaves:
-    """Open leaves of all trees: the row that each belongs to, its bound, and how to split it next (-1: not at all)."""
+    """Open leaves of all trees: the row that each belongs to, its bound, how to split it next (-1: not at all), and its
+    number among all nodes."""
 
     row: Indices
     bound: Array
     phase: Phases
     multipliers: Single
     neuron: NDArray[np.int64]
+    number: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.row)
@@ -63,7 +66,7 @@ class Trees:
 
     `lower` is a rigorous bound of each row at any time; `decided` are the phases that hold for all of them. `latest`
     are the leaves of the last round, and `corner` says where each of their bounds is attained: at which inputs' upper
-    ends."""
+    ends. With `record`, `grown` remembers what certificates need, and multipliers are rounded as in these."""
 
     def __init__(
         self,
@@ -74,7 +77,10 @@ class Trees:
         deadline: Deadline,
         *,
         steps: int,
+        record: bool = False,
     ) -> None:
+        self.grown = Grown(reduced.kept) if record else None
+        self.by_goal: dict[int, int] = {}
         self.reduced, self.wanted, self._pool, self._deadline = reduced, wanted, pool, deadline
         with np.errstate(over="ignore"):  # what is infinite in float32 has no bound there, and proves nothing
             self._weight, self._bias = wanted.weight.astype(np.float32), wanted.bias.astype(np.float32)
@@ -87,7 +93,7 @@ class Trees:
         phase = np.tile(decided, (count, 1))
         start = np.where(phase == UNDECIDED, reduced.steep, np.float32(0.0)).astype(np.float32)
         self.latest, self.corner = self._bounded(np.arange(count), phase, start, steps)
-        self.leaves = self.latest
+        self.leaves = self.roots = self.latest
         self.lower = self._rigorous(self.leaves)
         self._close()
 
@@ -110,6 +116,10 @@ class Trees:
         for child, value in enumerate((ACTIVE, INACTIVE)):
             phase[child::2][rows, parents.neuron] = value
             start[child::2][rows, parents.neuron] = 0.0
+        if self.grown:
+            children = self.nodes + 2 * rows
+            splits = zip(parents.neuron.tolist(), children.tolist(), strict=True)
+            self.grown.splits.update(zip(parents.number.tolist(), splits, strict=True))
         self.latest, self.corner = self._bounded(np.repeat(parents.row, 2), phase, start, steps)
         self.latest.bound = np.maximum(self.latest.bound, np.repeat(parents.bound, 2))
         self.leaves = self.leaves.without(worst).with_(self.latest)
@@ -119,6 +129,9 @@ class Trees:
         """The rigorous bound of each row, from all of its leaves."""
         found = np.where(self.abandoned, -np.inf, self.closed)
         np.minimum.at(found, self.leaves.row, self._rigorous(self.leaves))
+        if self.grown:
+            self._keep(self.leaves)
+            self._uproot(np.flatnonzero(~(np.where(np.isfinite(found), found, -np.inf) >= self.lower)))
         self.lower = np.fmax(self.lower, np.where(np.isfinite(found), found, self.lower))
         return self.lower
 
@@ -142,7 +155,9 @@ class Trees:
         waiting[self.leaves.row[self.leaves.bound <= 0]] = True
         hopeful = np.flatnonzero(~waiting[self.leaves.row])
         bound = self._rigorous(self.leaves.chosen(hopeful))
-        proved = bound > 0
+        proved = bound > (2 * MARGIN if self.grown else 0.0)
+        if self.grown:
+            self._keep(self.leaves.chosen(hopeful[proved]))
         np.minimum.at(self.closed, self.leaves.row[hopeful[proved]], bound[proved])
         self.leaves.bound[hopeful[~proved]] = 0.0
         if proved.any():
@@ -151,10 +166,30 @@ class Trees:
         finished[self.leaves.row] = False
         self.lower[finished] = np.fmax(self.lower[finished], self.closed[finished])
         self.reached[self.wanted.goal[finished]] = True
+        if self.grown:
+            for row in np.flatnonzero(finished).tolist():
+                self.by_goal.setdefault(int(self.wanted.goal[row]), row)
         needless = self.reached[self.wanted.goal[self.leaves.row]]
         self.abandoned[self.leaves.row[needless]] = True
         if needless.any():
             self.leaves = self.leaves.chosen(~needless)
+
+    def _keep(self, leaves: Leaves) -> None:
+        """Remember the multipliers of leaves."""
+        assert self.grown
+        slopes = np.where(leaves.phase == UNDECIDED, np.rint(128 * leaves.multipliers), 128 * (leaves.phase == STABLE))
+        for number, phase, slope, multipliers in zip(
+            leaves.number.tolist(), leaves.phase, slopes.astype(np.uint8), leaves.multipliers, strict=True
+        ):
+            decided = np.flatnonzero(np.abs(phase) == ACTIVE)
+            self.grown.leaves[number] = slope.tobytes(), decided, multipliers[decided]
+
+    def _uproot(self, rows: Indices) -> None:
+        """Forget what was found below the roots of trees: nothing better was."""
+        assert self.grown
+        self._keep(self.roots.chosen(rows))
+        for row in rows.tolist():
+            self.grown.splits.pop(row, None)
 
     def _rigorous(self, leaves: Leaves) -> Array:
         """The bound of each leaf in float64, with its rounding; none once time has run out."""
@@ -171,6 +206,7 @@ class Trees:
         return np.concatenate([np.zeros(0), *(map if few else self._pool.map)(work, _chunks(len(leaves)))])
 
     def _bounded(self, row: Indices, phase: Phases, start: Single, steps: int) -> tuple[Leaves, NDArray[np.bool_]]:
+        numbers = np.arange(self.nodes, self.nodes + len(row))
         self.nodes += len(row)
 
         def work(part: slice) -> Climbed:
@@ -181,8 +217,17 @@ class Trees:
         bound = np.concatenate([np.zeros(0), *(part.bound for part in found)]).astype(np.float64)
         neuron = np.concatenate([np.zeros(0, np.int64), *(np.where(p.gain > 0, p.neuron, -1) for p in found)])
         multipliers = np.concatenate([start[:0], *(part.multipliers for part in found)])
+        if self.grown:
+            multipliers = _rounded(multipliers, phase)
         corner = np.concatenate([np.zeros((0, self.reduced.box.inputs), np.bool_), *(part.corner for part in found)])
-        return Leaves(row, np.where(np.isnan(bound), -np.inf, bound), phase, multipliers, neuron), corner
+        return Leaves(row, np.where(np.isnan(bound), -np.inf, bound), phase, multipliers, neuron, numbers), corner
+
+
+def _rounded(multipliers: Single, phase: Phases) -> Single:
+    """Few bits suffice: slopes in steps of 1/128, the others to eight bits."""
+    bits = (np.maximum(multipliers, np.float32(0)).view(np.uint32) + np.uint32(0x8000)) & np.uint32(0xFFFF0000)
+    slopes = np.rint(128 * np.clip(multipliers, 0, 1)) / 128
+    return np.where(phase == UNDECIDED, slopes, bits.view(np.float32)).astype(np.float32)
 
 
 def _chunks(count: int) -> list[slice]:
