@@ -25,6 +25,8 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.verdict import Holds
 from ginnacer_verify.engines.verify import verify
+from ginnacer_verify.errors import InputError
+from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.properties.vnnlib import parse_vnnlib
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -190,6 +192,33 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_bytes(path.read_bytes().replace(b'"witness": [', b'"witness": [9.0, '))
     assert check_main([str(net), str(prop), str(path)]) == 1
     assert "refused" in capsys.readouterr().out
+
+
+def test_from_python(tmp_path: Path) -> None:
+    model, path = network(0), tmp_path / "proof.gcert"
+    text = below(lowest(model) - 0.1)
+    (tmp_path / "prop.vnnlib").write_bytes(text)
+    verdict = verify(model, tmp_path / "prop.vnnlib", certificate=path)
+    assert verdict.certificate is not None
+    assert verdict.certificate.path == path
+    assert not refused(model, text, path.read_bytes())
+    assert verify(model, parse_vnnlib(text.decode()), certificate=path).holds
+    assert not refused(model, (tmp_path / "proof.vnnlib").read_bytes(), path.read_bytes())
+    assert verify(model, text).certificate is None
+    chain = verify(as_chain(load(model)), parse_vnnlib(text.decode()), certificate=path)
+    assert chain.certificate is not None
+    with pytest.raises(InputError, match="real arithmetic"):
+        verify(model, text, certificate=path, arithmetic="float32")
+
+
+def test_runs_write_certificates(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(network(0))
+    (tmp_path / "prop.vnnlib").write_bytes(below(lowest(network(0)) - 0.1))
+    (tmp_path / "instances.csv").write_text("net.onnx,prop.vnnlib,30\n")
+    given = ["bench", "run", str(tmp_path / "instances.csv"), "-o", str(tmp_path / "out"), "--quiet"]
+    assert main([*given, "--certificates", str(tmp_path / "proofs")]) == 0
+    (file,) = (tmp_path / "proofs").iterdir()
+    assert check_main([str(tmp_path / "net.onnx"), str(tmp_path / "prop.vnnlib"), str(file), "--quiet"]) == 0
 
 
 @pytest.mark.parametrize("folder", ["advisory", "digits", "pade"])

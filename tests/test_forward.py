@@ -17,7 +17,7 @@ from ginnacer_verify.bounds.intervals import Known, intervals
 from ginnacer_verify.bounds.substitution import Planes, planes, tightened
 from ginnacer_verify.graph import piecewise, smooth
 from ginnacer_verify.graph.chain import graph_of
-from ginnacer_verify.graph.function import Function
+from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.graph import Builder, Graph, Tensor
 from ginnacer_verify.graph.linear import Dense
 from ginnacer_verify.graph.network import Network
@@ -86,6 +86,23 @@ def test_functions_of_every_kind(function: Function) -> None:
         graph = builder.graph(last, [Tensor("X", (1, 3))], [Tensor("Y", (1, 2))])
         lower, upper = boxes(random, 3)
         assert_holds(graph, forwards(graph, lower, upper), random, f"seed {seed}")
+
+
+def test_ways_that_part_and_meet_again() -> None:
+    """Symbols of one way are not those of another, however alike their places are: here they would cancel."""
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        builder = Builder()
+        x = builder.input(2)
+        ways = []
+        for _ in range(3):
+            way = builder.apply(Relu(), builder.affine((x, Dense(random.normal(size=(4, 2))))))
+            ways.append(builder.apply(Relu(), builder.affine((way, Dense(random.normal(size=(4, 4)))))))
+        met = builder.affine(*((way, Dense(random.choice([-1.0, 1.0], size=(3, 4)))) for way in ways))
+        last = builder.affine((builder.apply(Relu(), met), Dense(random.normal(size=(2, 3)))))
+        graph = builder.graph(last, [Tensor("X", (1, 2))], [Tensor("Y", (1, 2))])
+        lower = random.normal(size=(3, 2)) - 1
+        assert_holds(graph, forwards(graph, lower, lower + 2 * random.random((3, 2))), random, f"seed {seed}")
 
 
 @given(networks(), st.integers(0, 2**32 - 1))

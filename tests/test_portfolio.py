@@ -1,13 +1,17 @@
 """Which engine decides, and that the verdicts on our own instances are the expected ones, whichever it is."""
 
 import csv
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import BY_HAND, Case, box_of, one_disjunct
+from cases import BY_HAND, Case, box_of, one_disjunct, random_case
 from scipy.sparse import csr_array
 
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.boxes.run import NativeRun
+from ginnacer_verify.engines.refinement import loop as cegar
 from ginnacer_verify.engines.verdict import Undecided, Violated
 from ginnacer_verify.engines.verify import choose, verify
 from ginnacer_verify.errors import InputError, UnsupportedProperty
@@ -95,7 +99,7 @@ def test_input_constraints_are_for_the_loop() -> None:
 
 def test_large_networks_stay_graphs() -> None:
     hidden = csr_array((np.ones(4000), (np.arange(4000), np.arange(4000))))
-    network = Network((Layer(hidden, np.zeros(4000)), Layer(np.ones((1, 4000)), np.zeros(1))))
+    network = Network((Layer(hidden, np.zeros(4000)),) * 2 + (Layer(np.ones((1, 4000)), np.zeros(1)),))
     prop = one_disjunct(box_of(np.zeros(4000), np.ones(4000)), [[1.0]], [-1.0])
     assert choose(network, prop).engine == "regions"
     assert choose(network, prop, "native").engine == "phases"
@@ -178,3 +182,50 @@ def test_constants_that_float64_cannot_hold(engine: str) -> None:
     assert verify(IDENTITY, stated(*half, "(>= Y_0 0.49999999999999999999)"), engine=engine, timeout=120).word == "sat"
     scaled = stated(*half, "(<= (* -0.1 Y_0) -0.05)")  # reached at 0.5 alone
     assert verify(IDENTITY, scaled, engine=engine, timeout=120).word != "unsat"
+
+
+def test_boxes_and_the_loop_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With turns of no time at all everything is handed over and comes back; with all of it nothing is."""
+    for share, seeds in ((0.0, range(60)), (1.0, range(20))):
+        monkeypatch.setattr("ginnacer_verify.engines.verify.TURN", share)
+        for seed in seeds:
+            case = random_case(seed)
+            assert verify(case.network, case.prop, engine="boxes", restarts=0).word == case.expected, f"seed {seed}"
+
+
+def test_what_boxes_leave_open_is_decided_by_the_loop() -> None:
+    """Boxes that have had no time at all hand over everything, and exact programs decide it."""
+    undecided = 0
+    for seed in range(60):
+        case = random_case(seed, distances=(1e-3,))
+        run = NativeRun(Judge(case.network, case.prop), Deadline.after(0.0), falsify=False)
+        assert isinstance(run.run(), str)
+        left = list(run.remaining)
+        assert [part.disjuncts for part in left] == [(0,)]
+        verdict = cegar.verify(case.network, case.prop, refine="bisect", restarts=0, remaining=left, timeout=20)
+        undecided += verdict.word not in {"sat", "unsat"}
+        assert verdict.word in {case.expected, "unknown"}, f"seed {seed}"
+    assert undecided <= 3
+
+
+def test_open_boxes_hold_every_unsafe_input() -> None:
+    """Wherever halving is stopped, what is left covers all inputs that were seen to be unsafe, disjunct by disjunct."""
+    for seed in range(40):
+        random, case = np.random.default_rng(seed), random_case(seed)
+        box, row = case.prop.disjuncts[0].box, random.normal(size=(1, case.network.outputs))
+        points = box.sample(random, 400)
+        values = case.network(points) @ row.T
+        offsets = [float(np.quantile(values, share)) for share in (0.3, 0.6)]
+        disjuncts = [one_disjunct(box, row, [offset]).disjuncts[0] for offset in offsets]
+        run = NativeRun(Judge(case.network, Property.of(*disjuncts)), Deadline.after(60.0), falsify=False)
+        with ThreadPoolExecutor(1) as pool:
+            for new in run._new:
+                run.searches.append(new)
+            for search in run.searches:
+                for _ in range(4):
+                    if not search.done:
+                        search.step(pool)
+        left = list(run.remaining)
+        for number, offset in enumerate(offsets):
+            for x in points[values[:, 0] < offset]:
+                assert any(x in part.box and number in part.disjuncts for part in left), f"seed {seed}"

@@ -93,6 +93,7 @@ def _places(tool: Tool, instance: Instance, limits: Limits, folder: Path) -> dic
         "category": instance.category,
         "threads": str(limits.threads),
         "result": str(folder / "result.txt"),
+        "certificate": "_".join([instance.category, *instance.key[1:]]).replace("/", "_") + ".gcert",
     }
 
 

@@ -24,7 +24,7 @@ VERDICTS = ("unsat", "sat", "unknown", "timeout", "error")
 WORDS = {word: word for word in VERDICTS} | {"holds": "unsat", "violated": "sat", "timed-out": "timeout"}
 """What tools write, and what it means: the words of the competition's scorer and of the VNN-LIB standard."""
 OURS = "ginnacer"
-PLACES = ("network", "property", "timeout", "category", "threads", "result", "since")
+PLACES = ("network", "property", "timeout", "category", "threads", "result", "since", "certificate")
 LARGE = ("box", "sharing", "exploited", "split")
 """What is left out of traces in reports."""
 RECORDS = 300
@@ -77,8 +77,10 @@ class Tool:
         return "error", f"no verdict in its output (exit code {outcome.exit_code}): {said}"[:500]
 
 
-def ours(options: str = "") -> Tool:
-    """Our verifier in a fresh process; it sends its trace through stderr, so that no file is needed."""
+def ours(options: str = "", certificates: Path | None = None) -> Tool:
+    """Our verifier in a fresh process; it sends its trace through stderr, so that no file is needed.
+
+    With a folder for `certificates`, it writes one for each verdict."""
     try:
         more = shlex.split(options)
     except ValueError as problem:
@@ -95,7 +97,9 @@ def ours(options: str = "") -> Tool:
         "{threads}",
         *more,
     )
-    flags = ("--json", "--quiet", "--trace", "/dev/stderr")
+    flags = ["--json", "--quiet", "--trace", "/dev/stderr"]
+    if certificates:
+        flags += ["--certificate", str(certificates.resolve() / "{certificate}")]
     return Tool(OURS, (sys.executable, "-m", "ginnacer_verify", *words, *flags))
 
 

@@ -2,12 +2,12 @@
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from ginnacer_check.__main__ import content
 from ginnacer_check.check import Closer, Problem, Region, check
 from ginnacer_check.network import Unreadable
 from ginnacer_check.proof import Refused
@@ -17,19 +17,34 @@ from ginnacer_verify.certificate.told import Told, same_relus
 from ginnacer_verify.certificate.tree import Tree, write
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.record import Record
-from ginnacer_verify.engines.verdict import Undecided, Verdict, Violated
+from ginnacer_verify.engines.verdict import Certified, Undecided, Verdict, Violated
+from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.graph.network import Network
+from ginnacer_verify.properties.property import Property
+from ginnacer_verify.properties.write import to_vnnlib
 from ginnacer_verify.version import __version__
 
 FEW_INPUTS = 12
 """Up to so many varying inputs boxes are halved; beyond, ReLUs are decided."""
 
 
-@dataclass(frozen=True)
-class Certified:
-    """The file, or why there is none."""
-
-    path: Path | None
-    reason: str = ""
+def certify_of(
+    network: Network | Graph,
+    source: Property | str | Path | bytes,
+    verdict: Verdict,
+    path: Path,
+    deadline: Deadline,
+    record: Record | None,
+) -> Certified:
+    """Write a certificate for a verdict about a network that was read, and a property or its file."""
+    if not isinstance(network, Graph) or not network.model:
+        return Certified(None, "no certificate: the network did not come from one ONNX model")
+    if isinstance(source, Property):
+        text = to_vnnlib(source).encode()
+        path.with_suffix(".vnnlib").write_bytes(text)
+    else:
+        text = source if isinstance(source, bytes) else content(Path(source))
+    return certify(network.model, text, verdict, path, deadline, record)
 
 
 def certify(

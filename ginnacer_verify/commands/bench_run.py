@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     tools = parser.add_argument_group("which tools")
     tools.add_argument("--options", default="", metavar="TEXT", help="more options for `ginnacer verify`")
+    tools.add_argument("--certificates", type=Path, metavar="DIR", help="write a proof of each verdict of ours there")
     tools.add_argument("--peer", action="append", default=[], choices=list(BUILT_IN), help="run it as well")
     tools.add_argument("--tools", type=Path, metavar="FILE.toml", help="run these command lines as well")
     tools.add_argument("--only-peers", action="store_true", help="leave our verifier out")
@@ -55,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     instances, tools = _instances(args), _tools(args)
+    if args.certificates:
+        args.certificates.mkdir(parents=True, exist_ok=True)
     if args.memory and not LINUX:
         raise InputError("--memory needs Linux: leave it out here")
     settings = {"timeout": args.timeout, "memory": args.memory, "options": args.options}
@@ -97,7 +100,7 @@ def _instances(args: argparse.Namespace) -> list[Instance]:
 
 
 def _tools(args: argparse.Namespace) -> list[Tool]:
-    tools = [] if args.only_peers else [ours(args.options)]
+    tools = [] if args.only_peers else [ours(args.options, args.certificates)]
     tools += [BUILT_IN[name]() for name in dict.fromkeys(args.peer)]
     tools += read_tools(args.tools) if args.tools else []
     names = [tool.name for tool in tools]

@@ -136,7 +136,7 @@ def _after(now: Comparison, level: float, verdict: Verdict) -> Comparison:
 
 
 def _root(pair: Pair, domain: Box, norm: str, deadline: Deadline) -> float:
-    """What bounds on the whole domain prove, with neurons that lean on their twins or without: neither is always better.
+    """What bounds on the whole domain prove, with neurons that lean on their twins or without: neither always wins.
 
     Outputs that differ by at most half of a margin do not change a class."""
     free = tuple(range(domain.inputs))

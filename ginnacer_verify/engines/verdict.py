@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, NoReturn, TypeAlias
 
 from ginnacer_verify.query.query import Shared
@@ -26,6 +27,14 @@ class Statistics:
     proved: int = 0
 
 
+@dataclass(frozen=True)
+class Certified:
+    """Where a verdict's certificate is, or why there is none."""
+
+    path: Path | None
+    reason: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Proof:
     """The subsets that were kept to prove one disjunct on one box: all other unstable ReLUs stayed relaxed."""
@@ -39,6 +48,8 @@ class Outcome(Shown):
 
     word: str
     statistics: Statistics
+    certificate: Certified | None
+    """If one was asked for."""
 
     @property
     def holds(self) -> bool:
@@ -74,6 +85,7 @@ class Holds(Outcome):
 
     proofs: tuple[Proof, ...] = ()
     statistics: Statistics = field(default_factory=Statistics)
+    certificate: Certified | None = None
     word = "unsat"
     counterexample: ClassVar[None] = None
 
@@ -84,6 +96,7 @@ class Violated(Outcome):
 
     counterexample: Counterexample
     statistics: Statistics = field(default_factory=Statistics)
+    certificate: Certified | None = None
     word = "sat"
 
 
@@ -96,6 +109,7 @@ class Undecided(Outcome):
     statistics: Statistics = field(default_factory=Statistics)
     proofs: tuple[Proof, ...] = ()
     """Of the disjuncts that are proved nevertheless, as far as the engine tells."""
+    certificate: Certified | None = None
 
     counterexample: ClassVar[None] = None
 

@@ -11,16 +11,17 @@ The rule that fired is part of the verdict's statistics.
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ginnacer_verify import native
 from ginnacer_verify.abstraction.abstraction import Abstraction
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.order import without_last
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from ginnacer_verify.engines.regions import RegionRun
     from ginnacer_verify.engines.shallow.run import ShallowRun
 
+    Run: TypeAlias = NativeRun | GraphRun | PhaseRun | ShallowRun | RegionRun
+
 ARITHMETICS = ("real", "float32")
 """What a proof is about: real numbers, or the network as it is executed in its own precision."""
 ENGINES = ("auto", "native", "boxes", "phases", "shallow", "regions", "cegar")
@@ -63,6 +66,11 @@ MANY_RELUS = 2000
 FEW_DISJUNCTS = 16
 """The attack before halving boxes has a quarter of the time for so many disjuncts, and less for more: most of many are
 proved at once, and the others are attacked where they come nearest to being unsafe."""
+TURN = 0.25
+"""Boxes that are not done after this share of the time are handed over to the loop, and back after as much of the rest:
+where the network comes very near to the unsafe set halving goes on and on, and a few exact programs may do."""
+FEW_BOXES = 64
+"""So many boxes are handed over one by one; with more the loop starts with the property's own."""
 FEW_RELUS = 24
 """A tree over so few phases is one exact program for an LP solver."""
 MANY_WEIGHTS = 10_000_000
@@ -99,7 +107,7 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
         return Choice("boxes" if halved else "regions", f"a graph, {varying} varying inputs")
     weights = sum(layer.inputs * layer.outputs for layer in network.layers)
     if any(len(disjunct.inputs) for disjunct in prop.disjuncts):
-        if engine in {"native", "phases"}:
+        if engine in {"native", "phases", "shallow"}:
             raise InputError("the native engines do not know linear input constraints: use --engine regions or cegar")
         return Choice("cegar", "linear input constraints") if engine == "auto" else Choice(engine, "as asked for")
     if engine == "shallow" and not network.arithmetic.is_real:
@@ -169,6 +177,7 @@ def verify(
     threads: int | None = None,
     observe: Observer | None = None,
     arithmetic: str = "real",
+    certificate: str | Path | None = None,
     record: Record | None = None,
 ) -> Verdict:
     """Decide whether the network can reach the property's unsafe set.
@@ -181,8 +190,10 @@ def verify(
     disjunct; 0 switches it off. `backend` ("highs"), `abstraction` ("relational", or one of the network to start from),
     `options` (how it begins: centroid, strategy, ...), `initial` ("relaxed"), `refine` ("split", or a function) and
     `per_round` (8) are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all
-    cores) is for the native engine. `observe` sees at least one moment of every run; `record` is told what a
-    certificate needs."""
+    cores) is for the native engine. `observe` sees at least one moment of every run.
+
+    `certificate` is a file for a proof that ginnacer-check accepts; the verdict's `certificate` says whether there is
+    one. A property that did not come from a file is written beside it. `record` is told what a certificate needs."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
     asked = {"backend": backend, "abstraction": abstraction, "options": options, "initial": initial}
     engine = _engine(engine, {**asked, "refine": refine, "per_round": per_round})
@@ -190,11 +201,16 @@ def verify(
     deadline = Deadline.after(timeout)
     if arithmetic not in ARITHMETICS:
         raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
+    if certificate is not None and arithmetic != "real":
+        raise InputError("certificates are proofs in real arithmetic: leave out certificate or arithmetic")
+    source = prop
     try:
         prop = prop if isinstance(prop, Property) else read_vnnlib(prop, deadline=deadline)
         whole = subject(_networks(model, prop, deadline), prop)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
+    if certificate is not None and record is None:
+        record = Record(prop)
     if arithmetic != "real":
         if whole.originals:
             raise InputError("properties with several networks or with products are decided in real arithmetic only")
@@ -223,11 +239,16 @@ def verify(
 
     tell = told if observe else None
 
-    def loop(remaining: Sequence[Part] | None = None, restarts: int = restarts) -> Verdict:
+    def loop(
+        remaining: Sequence[Part] | None = None,
+        restarts: int = restarts,
+        until: Deadline = deadline,
+        refine: str | Refine | None = refine,
+    ) -> Verdict:
         return cegar.verify(
             as_chain(network),
             prop,
-            timeout=deadline.left,
+            timeout=until.left,
             backend=choice.backend if backend is None else backend,
             abstraction=_method(abstraction),
             options=_options(options, abstraction, initial or choice.initial),
@@ -250,20 +271,19 @@ def verify(
             raise InputError(
                 "layers that were multiplied out are not what is executed: give the network as it was read"
             )
-        verdict, remaining = _native(
-            choice.engine, judge, deadline, threads, seed, restarts, tell, record, on_graph=on_graph
-        )
-        if isinstance(verdict, Undecided) and not verdict.timeout and choice.engine in {"phases", "shallow"}:
-            finished = loop(remaining, restarts=0)
-            numbers = replace(
-                finished.statistics, seconds=deadline.spent, engine=f"{choice.engine}, {finished.statistics.engine}"
-            )
-            verdict = replace(finished, statistics=numbers)
+        found = _attacked(choice.engine, judge, deadline, seed, restarts)
+        settings = {"threads": threads, "seed": seed, "falsify": restarts > 0, "observe": tell, "record": record}
+        verdict = _searched(choice.engine, judge, deadline, loop, settings, on_graph) if found is None else found
     if tell and not seen:  # decided before the engine's first step
         numbers, still = verdict.statistics, len(prop.disjuncts) if isinstance(verdict, Undecided) else 0
         tell(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
     verdict = replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
-    return _with_share(verdict) if isinstance(verdict, Undecided) else verdict
+    verdict = _with_share(verdict) if isinstance(verdict, Undecided) else verdict
+    if certificate is None:
+        return verdict
+    from ginnacer_verify.certificate.certify import certify_of
+
+    return replace(verdict, certificate=certify_of(whole, source, verdict, Path(certificate), deadline, record))
 
 
 def _with_share(verdict: Undecided) -> Undecided:
@@ -333,52 +353,77 @@ def _engine(engine: str, loop: dict[str, object]) -> str:
     raise InputError(f"{given[0]} is for the loop, which the engine {engine} does not use: choose the engine cegar")
 
 
-def _native(
-    engine: str,
-    judge: Judge,
-    deadline: Deadline,
-    threads: int,
-    seed: int,
-    restarts: int,
-    observe: Observer | None,
-    record: Record | None,
-    *,
-    on_graph: bool,
-) -> tuple[Verdict, Sequence[Part] | None]:
-    """Attack, then branch and bound; with the verdict, what is known of the parts that remain."""
-    network = judge.graph
-    if restarts:
-        random, disjuncts = np.random.default_rng(seed), judge.prop.disjuncts
-        share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
-        if found := falsify(judge, disjuncts, random, deadline.within(deadline.left * share), restarts=restarts):
-            return Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=network.relus)), None
-    run = _run_of(engine, on_graph)(
-        judge, deadline, threads=threads, seed=seed, falsify=restarts > 0, observe=observe, record=record
-    )
-    outcome, progress = run.run(), run.progress()
+def _attacked(engine: str, judge: Judge, deadline: Deadline, seed: int, restarts: int) -> Violated | None:
+    """A search for a counterexample, before anything is proved; none without restarts."""
+    random, disjuncts = np.random.default_rng(seed), judge.prop.disjuncts
+    share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
+    start = deadline.within(deadline.left * share)
+    found = falsify(judge, disjuncts, random, start, restarts=restarts) if restarts else None
+    numbers = Statistics(seconds=deadline.spent, engine=engine, total=judge.graph.relus)
+    return Violated(found, numbers) if found else None
+
+
+def _decided(engine: str, judge: Judge, run: "Run", deadline: Deadline) -> Verdict:
+    """What branch and bound says when it is over, or its time is."""
+    outcome, progress, disjuncts = run.run(), run.progress(), len(judge.prop.disjuncts)
     statistics = Statistics(
         seconds=deadline.spent,
         engine=engine,
         boxes=progress.boxes,
-        total=network.relus,
+        total=judge.graph.relus,
         unstable=progress.unstable,
-        parts=len(judge.prop.disjuncts),
-        proved=len(judge.prop.disjuncts) - (0 if outcome is None else progress.open_disjuncts),
+        parts=disjuncts,
+        proved=disjuncts - (0 if outcome is None else progress.open_disjuncts),
     )
     match outcome:
         case None:
-            return Holds((), statistics), None
+            return Holds((), statistics)
         case Counterexample():
-            return Violated(outcome, statistics), None
+            return Violated(outcome, statistics)
         case str():
-            reason = judge.why_undecided(outcome)
-            return Undecided(reason, timeout=deadline.passed, statistics=statistics), run.remaining
+            return Undecided(judge.why_undecided(outcome), timeout=deadline.passed, statistics=statistics)
     raise TypeError(f"the native engine answered {outcome!r}")
 
 
-def _run_of(
-    engine: str, on_graph: bool
-) -> "type[NativeRun] | type[GraphRun] | type[PhaseRun] | type[ShallowRun] | type[RegionRun]":
+def _searched(
+    engine: str,
+    judge: Judge,
+    deadline: Deadline,
+    loop: Callable[..., Verdict],
+    settings: Mapping[str, Any],
+    on_graph: bool,
+) -> Verdict:
+    """Branch and bound; what it cannot decide goes to the loop, as far as the loop takes it."""
+    turns = engine == "boxes" and not on_graph
+    run = _run_of(engine, on_graph)(judge, deadline.within(TURN * deadline.left) if turns else deadline, **settings)
+    verdict = _decided(engine, judge, run, deadline)
+    if not isinstance(verdict, Undecided) or verdict.timeout:
+        return verdict
+    if turns and judge.no_number not in verdict.reason:
+        return _in_turns(judge, run, deadline, loop, over=verdict.reason == judge.why_undecided(REACHED))
+    if engine in {"phases", "shallow"}:
+        return _finished(engine, deadline, loop(list(run.remaining or ()), restarts=0))
+    return verdict
+
+
+def _in_turns(judge: Judge, run: "Run", deadline: Deadline, loop: Callable[..., Verdict], *, over: bool) -> Verdict:
+    """The boxes that are left go to the loop: for good, or where only their turn is over, for a turn and then back."""
+    left = list(islice(iter(run.remaining or ()), FEW_BOXES + 1))
+    until = deadline.within(TURN * deadline.left) if over else deadline
+    verdict = loop(left if len(left) <= FEW_BOXES else None, restarts=0, until=until, refine="bisect")
+    if not (over and isinstance(verdict, Undecided)):
+        return _finished("boxes", deadline, verdict)
+    run.deadline = deadline
+    return _decided("boxes", judge, run, deadline)
+
+
+def _finished(engine: str, deadline: Deadline, verdict: Verdict) -> Verdict:
+    """What the loop made of that which an engine left open, with both of their names."""
+    names = f"{engine}, {verdict.statistics.engine}"
+    return replace(verdict, statistics=replace(verdict.statistics, seconds=deadline.spent, engine=names))
+
+
+def _run_of(engine: str, on_graph: bool) -> "type[Run]":
     """Imported late: not needed for what an attack decides."""
     match engine:
         case "boxes" if on_graph:

@@ -6,17 +6,19 @@ its rows are improved a little. What planes leave of the box is halved along the
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.bounds.forward import SYMBOLS
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.boxes.bounding import Bounded, bounded
 from ginnacer_verify.engines.boxes.rows import Rows
+from ginnacer_verify.engines.boxes.run import TOO_NEAR
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Observer, Progress
 from ginnacer_verify.engines.record import Record
@@ -31,7 +33,6 @@ MOST_BOXES, MOST_VALUES = 256, 8_000_000
 """Boxes that a thread takes at most, and values that it holds for them."""
 WORST = 4
 """Boxes of a batch whose corners and middles are looked at."""
-TOO_NEAR = "the network comes nearer to the unsafe set than boxes can be halved"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class GraphRun:
         self.boxes = self.unstable = 0
         self.size = 1  # boxes that a thread takes at a time, and how many it has memory for
         widest = max((len(varying) for varying in self.varying), default=0)
-        values = (widest + 4) * self.graph.widest + sum(node.size for node in self.graph.nodes)
+        values = ((1 + SYMBOLS) * widest + 4) * self.graph.widest + sum(node.size for node in self.graph.nodes)
         self.room = max(1, MOST_VALUES // values)
         self.stuck: list[OpenBox] = []
 
@@ -88,12 +89,10 @@ class GraphRun:
         return TOO_NEAR if self.stuck else None
 
     @property
-    def remaining(self) -> list[Part]:
-        """The boxes that are open, for whoever goes on."""
-        return [
-            Part(self._box(one), tuple(self.parts[one.part].disjuncts[j] for j in one.open))
-            for one in (*self.stack, *self.stuck)
-        ]
+    def remaining(self) -> Iterator[Part]:
+        """The boxes that are open, each with its disjuncts."""
+        for one in (*self.stack, *self.stuck):
+            yield Part(self._box(one), tuple(self.parts[one.part].disjuncts[j] for j in one.open))
 
     def progress(self) -> Progress:
         disjuncts = len({(one.part, j) for one in (*self.stack, *self.stuck) for j in one.open})

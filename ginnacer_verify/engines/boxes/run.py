@@ -11,6 +11,7 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.boxes.problem import Folding
 from ginnacer_verify.engines.boxes.search import BATCH, Memory, Search, Worst
+from ginnacer_verify.engines.parts import Part
 from ginnacer_verify.engines.progress import Observer, Progress
 from ginnacer_verify.engines.record import Record
 from ginnacer_verify.properties.property import Disjunct
@@ -19,15 +20,13 @@ from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 
 FEW = 16
 """So many disjuncts are searched in turn, each with batches of its own. More share their batches."""
+TOO_NEAR = "the network comes nearer to the unsafe set than boxes can be halved"
 NEIGHBOURHOOD = 0.05
 """An attack around an input moves each of its values by at most this share of its width."""
 
 
 class NativeRun:
     """One property on one network: the searches that are open, at most FEW at a time."""
-
-    remaining = None
-    """What a finisher could start from: boxes halve to the end, so there is no finisher."""
 
     def __init__(
         self,
@@ -45,15 +44,15 @@ class NativeRun:
         self.disjuncts = [disjunct for disjunct in judge.prop.disjuncts if not disjunct.box.is_empty]
         self.searches: deque[Search] = deque()
         self.started = self.boxes = self.unstable = 0
+        self._new = self._searches()
 
     def run(self) -> Counterexample | str | None:
-        """A counterexample, or why there is no verdict, or None: all is proved."""
-        searches = self._searches()
+        """A counterexample, or why there is no verdict, or None: all is proved. With another deadline it goes on."""
         with ThreadPoolExecutor(self.threads) as pool:
             while True:
                 if self.deadline.passed and (self.searches or self.started < len(self.disjuncts)):
                     return REACHED
-                if len(self.searches) < FEW and (new := next(searches, None)):
+                if len(self.searches) < FEW and (new := next(self._new, None)):
                     self.searches.append(new)
                 elif not self.searches:
                     return None
@@ -80,10 +79,23 @@ class NativeRun:
         if any(self.judge.lacks_numbers(search.problem.disjuncts[owner]) for owner in unsafe):
             return self.judge.no_number  # and no proof: real inputs are unsafe
         if search.stuck:
-            return "the network comes nearer to the unsafe set than boxes can be halved"
+            return TOO_NEAR
         if self.observe:
             self.observe(self.progress())
         return None
+
+    @property
+    def remaining(self) -> Iterator[Part]:
+        """The boxes that are open, each with its disjunct."""
+        number = {id(disjunct): k for k, disjunct in enumerate(self.judge.prop.disjuncts)}
+        for search in self.searches:
+            problem = search.problem
+            for boxes in search.frontier:
+                for owner, low, high in zip(boxes.owner, boxes.low, boxes.high, strict=True):
+                    box = Box(problem.whole(low, owner), problem.whole(high, owner))
+                    yield Part(box, (number[id(problem.disjuncts[owner])],))
+        for disjunct in self.disjuncts[self.started :]:
+            yield Part(disjunct.box, (number[id(disjunct)],))
 
     def progress(self) -> Progress:
         new = len(self.disjuncts) - self.started

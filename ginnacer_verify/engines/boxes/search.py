@@ -1,6 +1,6 @@
 """The search: a frontier of boxes, bounded in batches on all cores, halved where they stay open."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from typing import Any
@@ -76,6 +76,10 @@ class Frontier:
         """How many disjuncts have open boxes."""
         return len(set().union(*(boxes.owner.tolist() for boxes in self._stack)))
 
+    def __iter__(self) -> Iterator[Boxes]:
+        """The batches, those that are taken last first."""
+        return iter(self._stack)
+
     def take(self, count: int) -> Boxes:
         """Remove the last `count` boxes, or as many as there are, and return them."""
         taken: list[Boxes] = []
@@ -127,7 +131,7 @@ class Search:
     @property
     def done(self) -> bool:
         """Whether every box is proved: no input of the problem is unsafe."""
-        return not len(self.frontier) and not self.stuck
+        return not len(self.frontier)
 
     def step(self, pool: ThreadPoolExecutor, deadline: Deadline = FOREVER) -> Worst:
         """Bound one batch. Boxes that the deadline leaves no time for stay open.
@@ -143,7 +147,9 @@ class Search:
         self.unstable = max(self.unstable, int(found["unstable"].max()))
         self.stuck = _stuck(batch.part(still))
         order = still[np.argsort(-slacks[still], kind="stable")]
-        if len(order) and not self.stuck:
+        if self.stuck:
+            self.frontier.add(batch.part(order))  # for whoever goes on
+        elif len(order):
             halves = batch.halved(order, found["splits"])
             self.frontier.add(halves)
             if self.record:
