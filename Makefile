@@ -1,5 +1,6 @@
 # make demo    set up .venv and run `ginnacer demo`
 # make test    set up .venv with every optional backend and run all tests
+# make fuzz    ten minutes of fuzzing of everything that reads files
 # make check   ruff, ruff format and mypy
 # make docs    build the site into site/, to be opened without a server
 # make wheel   build the wheel and try it in an environment of its own, with nothing but the core dependencies
@@ -7,13 +8,17 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 
-.PHONY: demo test check docs wheel clean
+.PHONY: demo fuzz test check docs wheel clean
 
 demo: .venv/core.done
 	.venv/bin/ginnacer demo
 
 test: .venv/all.done
 	.venv/bin/python -m pytest -n $(WORKERS) $(TESTS)
+
+fuzz: .venv/all.done
+	$(PIP) atheris
+	.venv/bin/python benchmarks/fuzz.py --seconds 120
 
 check: .venv/all.done
 	.venv/bin/ruff check .

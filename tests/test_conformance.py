@@ -8,6 +8,7 @@ from cases import BY_HAND, Case, random_case
 
 from ginnacer_verify.engines.parts import Bounded, parts
 from ginnacer_verify.engines.refinement.loop import verify
+from ginnacer_verify.engines.refinement.methods import METHODS
 from ginnacer_verify.engines.refinement.relational import INITIAL, REFINEMENTS, exact, ginnacer
 from ginnacer_verify.engines.verdict import Undecided, Violated
 from ginnacer_verify.query.backend import Backend, backend_class, backend_names, get_backend, missing
@@ -117,3 +118,25 @@ def test_at_the_boundary_nothing_is_wrong(first: int) -> None:
         assert case.expected == "unsat" or verdict.word != "unsat", case.name
         if isinstance(verdict, Violated):
             assert case.prop.is_unsafe_at(verdict.counterexample.x, verdict.counterexample.y), case.name
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+@pytest.mark.parametrize("abstraction", [name for name in METHODS if name != "relational"])
+def test_every_abstraction_is_decided_as_by_enumeration(abstraction: str, name: str) -> None:
+    """With each of its refinements. `benchmarks/abstractions.py` does the same on any number of networks."""
+    backend, method = available(name), METHODS[abstraction]
+    for number, refine in enumerate(method.refinements):
+        for seed in range(4 * number, 4 * number + 8):
+            case = random_case(seed, (0.25,) if refine == "bisect" else (1e-3, 1e-2, 0.25))
+            verdict = verify(
+                case.network,
+                case.prop,
+                abstraction=abstraction,
+                refine=refine,
+                backend=backend,
+                restarts=0,
+                per_round=2,
+                timeout=120,
+            )
+            doubted = name == "marabou" and "HiGHS has a solution" in getattr(verdict, "reason", "")
+            assert verdict.word == case.expected or doubted, f"{case.name} by {name}, {refine}"

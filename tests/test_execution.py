@@ -138,7 +138,7 @@ def _absorbing() -> Network:
     return Network.from_arrays(([[1.0]], [2.0**25]), ([[1.0]], [-(2.0**25)]))
 
 
-@pytest.mark.parametrize("engine", ["phases", "regions", "cegar"])
+@pytest.mark.parametrize("engine", ["boxes", "phases", "regions", "cegar"])
 def test_real_numbers_are_safe_where_a_run_is_not(engine: str) -> None:
     """At least 0.5 for every real input, but 0 where the float32 sum absorbs it."""
     network = _absorbing()
@@ -148,7 +148,7 @@ def test_real_numbers_are_safe_where_a_run_is_not(engine: str) -> None:
     assert verify(network, unsafe, engine="cegar", arithmetic="float32").word == "sat"
 
 
-@pytest.mark.parametrize("engine", ["auto", "phases", "regions", "cegar"])
+@pytest.mark.parametrize("engine", ["auto", "boxes", "phases", "regions", "cegar"])
 def test_a_margin_above_the_rounding_is_proved(engine: str) -> None:
     unsafe = _at_most(-70.0, 0.5, 1.0)
     assert verify(_absorbing(), unsafe, engine=engine, arithmetic="float32").word == "unsat"

@@ -22,7 +22,7 @@ from ginnacer_verify.abstraction.icf import Anchor
 from ginnacer_verify.abstraction.inputs import Entry, Mode
 from ginnacer_verify.abstraction.layer import AbstractLayer, ExactLayer
 from ginnacer_verify.abstraction.partition import Partition
-from ginnacer_verify.abstraction.partitioning.strategies import NAMED, Strategy, first_fit
+from ginnacer_verify.abstraction.partitioning.strategies import Strategy, first_fit, named
 from ginnacer_verify.arrays import Array, read_only
 from ginnacer_verify.bounds.chain import interval_bounds
 from ginnacer_verify.box import Box
@@ -294,13 +294,7 @@ def _strategies(strategy: str | Strategy | Sequence[str | Strategy], count: int)
 
 
 def _strategy(strategy: str | Strategy) -> Strategy:
-    if not isinstance(strategy, str):
-        return strategy
-    if (name := strategy.replace("_", "-")) not in NAMED:
-        raise AbstractionError(
-            f"there is no strategy {strategy!r}; choose one of {', '.join(NAMED)}, or give a function"
-        )
-    return NAMED[name]
+    return named(strategy) if isinstance(strategy, str) else strategy
 
 
 def _mode(inputs: Mode | None, centroid: Array, box: Box | None, first: bool) -> Mode:

@@ -152,20 +152,39 @@ def _largest(box: Box, found: Sequence[tuple[Array, Array]]) -> list[Array]:
 def deviation(layers: Sequence[Layer], box: Box, bounds: Bounds) -> Array:
     """How far the values of the last layer as executed can be from those in real arithmetic, at any input of the box.
 
-    The bounds hold in both. A difference passes an active ReLU, is lost in an inactive one, and an unstable one passes
-    on any share of it: so coefficients of the differences that each layer adds are `c` give or take `r`."""
+    The bounds hold in both. Each neuron's own sum adds a difference of at most `offs`; those of neurons that can be
+    unstable are bounded layer by layer. What is rounded here is covered by `loose`, which adds up absolute values."""
     found = list(zip(bounds.lower, bounds.upper, strict=True))
     offs = [layer.off(size) for layer, size in zip(layers, magnitudes(layers, box, found), strict=True)]
-    total, c = offs[-1], dense(layers[-1].weight)
-    r = np.zeros_like(c)
-    for layer, (lower, upper), off in reversed(list(zip(layers, found, offs, strict=True))[:-1]):
-        low, high = (
-            np.where(lower >= 0, end, limit(end, 0.0)) for end, limit in ((c - r, np.minimum), (c + r, np.maximum))
-        )
-        c, r = np.where(upper > 0, (low + high) / 2, 0.0), np.where(upper > 0, (high - low) / 2, 0.0)
-        total = total + (np.abs(c) + r) @ off
-        c, r = np.asarray(c @ layer.weight), np.asarray((r + 1e-12 * np.abs(c)) @ absolute(layer.weight))
-    return np.asarray(np.where(np.isnan(total), np.inf, total * (1 + 1e-9)))
+    apart: list[Array] = []
+    loose = np.zeros(box.inputs)
+    for number, layer in enumerate(layers):
+        loose = offs[number] + absolute(layer.weight) @ loose
+        last = number + 1 == len(layers)
+        rows = np.flatnonzero(np.ones(layer.outputs, bool) if last else bounds.unstable_in(number))
+        apart.append(loose.copy())
+        apart[-1][rows] = offs[number][rows] + _followed(layers, found, offs, apart, number, rows) + 1e-9 * loose[rows]
+        loose = np.where(bounds.upper[number] > 0, loose, 0.0)
+    return np.asarray(np.where(np.isnan(apart[-1]), np.inf, apart[-1] * (1 + 1e-9)))
+
+
+def _followed(
+    layers: Sequence[Layer],
+    found: Sequence[tuple[Array, Array]],
+    offs: Sequence[Array],
+    apart: Sequence[Array],
+    number: int,
+    rows: NDArray[np.intp],
+) -> Array:
+    """Bounds of the differences of some values of a layer, without what their own sums add: an active ReLU passes on a
+    difference, an inactive one nothing, an unstable one half of it, and at most half of what it can be."""
+    c, total = dense(layers[number].weight[rows]), np.zeros(len(rows))
+    for before in range(number - 1, -1, -1):
+        lower, upper = found[before]
+        c = np.where(lower >= 0, c, np.where(upper > 0, c / 2, 0.0))
+        total = total + np.abs(c) @ (offs[before] + np.where(lower >= 0, 0.0, apart[before]))
+        c = np.asarray(c @ layers[before].weight)
+    return np.asarray(total)
 
 
 @dataclass(frozen=True, eq=False)

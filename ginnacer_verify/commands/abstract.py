@@ -12,7 +12,7 @@ import numpy as np
 from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
 from ginnacer_verify.abstraction.inputs import Mode
 from ginnacer_verify.abstraction.partitioning import strategies
-from ginnacer_verify.abstraction.partitioning.strategies import NAMED, Strategy
+from ginnacer_verify.abstraction.partitioning.strategies import Strategy, strategy_names
 from ginnacer_verify.abstraction.tight.tight import TightAbstraction, tight_abstraction
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
@@ -58,7 +58,7 @@ def add_partition_arguments(parser: argparse.ArgumentParser | argparse._Argument
     parser.add_argument(
         "--strategy",
         default="first-fit",
-        help=f"{', '.join(NAMED)}, budget=K or budget=K1,K2,... (ReLUs per abstracted layer); default: first-fit",
+        help=f"{', '.join(strategy_names())}, budget=K or budget=K1,K2,... (ReLUs per layer); default: first-fit",
     )
     parser.add_argument("--layers", default="all", help="which to abstract, from 1: all, 2-, 1-3 or 1,4; default: all")
     parser.add_argument(
@@ -167,9 +167,7 @@ def parse_strategy(text: str, seed: int) -> Strategy | Sequence[Strategy]:
         except ValueError:
             raise AbstractionError(f"{text!r} is no budget; write budget=20 or budget=14,38,39") from None
         return strategies.budget(counts[0]) if len(counts) == 1 else [strategies.budget(count) for count in counts]
-    if text not in NAMED:
-        raise AbstractionError(f"there is no strategy {text!r}; choose one of {', '.join(NAMED)}, budget=K")
-    return partial(strategies.random, seed=seed) if text == "random" else NAMED[text]
+    return partial(strategies.random, seed=seed) if text == "random" else strategies.named(text)
 
 
 def parse_layers(text: str, hidden: int) -> list[int] | None:

@@ -22,6 +22,7 @@ import numpy as np
 from ginnacer_verify import native
 from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import REACHED, Deadline
+from ginnacer_verify.engines.boxes.problem import is_plain
 from ginnacer_verify.engines.order import without_last
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
@@ -140,7 +141,7 @@ def _form(network: Network | Graph, prop: Property, engine: str, deadline: Deadl
     if engine not in {"auto", "boxes"}:
         return as_chain(network, deadline)
     few = engine == "boxes" or all(len(disjunct.box.varying) <= FEW_INPUTS for disjunct in prop.disjuncts)
-    if few and (network.neurons > MANY_RELUS or not network.arithmetic.is_real):
+    if few and network.neurons > MANY_RELUS:
         return network
     affine = (node for node in network.nodes if isinstance(node, Affine))
     most = MANY_WEIGHTS if few else MANY_MAPPED
@@ -155,7 +156,7 @@ def _form(network: Network | Graph, prop: Property, engine: str, deadline: Deadl
 
 def _has_kernel(network: Network | Graph, prop: Property) -> bool:
     """Whether the compiled engine for boxes takes it: a chain of moderate size, without linear input constraints."""
-    if isinstance(network, Graph) or not network.arithmetic.is_real or network.relus > MANY_RELUS:
+    if isinstance(network, Graph) or network.relus > MANY_RELUS or not is_plain(network):
         return False
     return not any(len(disjunct.inputs) for disjunct in prop.disjuncts)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from ginnacer_verify.arrays import Array, Weight, compact, entries, flattened, read_only
+from ginnacer_verify.arrays import Array, Weight, compact, dense, entries, flattened, read_only
 from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.rounding import FLOATS, REAL, Arithmetic
 from ginnacer_verify.shown import Shown
@@ -36,6 +36,9 @@ class Layer(Shown):
     arithmetic: Arithmetic = REAL
     roundings: int = 0
     size: "Layer | None" = field(default=None, repr=False)
+    share: Array | float = 1.0
+    """Executed values may be so many times as large as the layer's before they overflow: less than 1 where rows of a
+    property were multiplied in."""
 
     def __post_init__(self) -> None:
         weight, bias = compact(self.weight), read_only(self.bias)
@@ -69,13 +72,20 @@ class Layer(Shown):
 
     def off(self, size: Array) -> Array:
         """How far executed values are from `weight @ x + bias`, given `absolute` at |x|: 0 in real numbers."""
-        return self.arithmetic.off(self.roundings, size)
+        off = self.arithmetic.off(self.roundings, size)
+        return off if self.arithmetic.is_real else np.where(size < self.limit, off, np.inf)
+
+    @property
+    def limit(self) -> Array:
+        """What `absolute` must be below, so that no executed sum overflows."""
+        return np.broadcast_to(self.share * self.arithmetic.largest, self.bias.shape)
 
     def part(self, rows: Indices | slice, columns: Indices | slice = slice(None)) -> "Layer":
         """Some of the values, as functions of some of the inputs; the others are zero."""
         weight = self.weight[rows][:, columns]
         size = self.size and self.size.part(rows, columns)
-        return Layer(weight, self.bias[rows], self.arithmetic, self.roundings, size)
+        share = self.share if isinstance(self.share, float) else self.share[rows]
+        return Layer(weight, self.bias[rows], self.arithmetic, self.roundings, size, share)
 
     def __call__(self, x: Array) -> Array:
         """`weight @ x + bias` for one vector or for each row of a batch."""
@@ -186,9 +196,10 @@ class Network(Shown):
 def then(first: Sequence[Layer], last: Layer) -> tuple[Layer, ...]:
     """`first` with `last` applied to its output, exactly: their two affine maps become one."""
     *hidden, end = first
-    size = None
+    whole = Layer(last.weight @ end.weight, last.weight @ end.bias + last.bias)
     if not end.arithmetic.is_real:
-        rows, before = abs(last.weight), end.absolute
+        rows, before = np.abs(dense(last.weight)), end.absolute
         size = Layer(rows @ before.weight, rows @ before.bias)
-    whole = Layer(last.weight @ end.weight, last.weight @ end.bias + last.bias, end.arithmetic, end.roundings, size)
+        share = np.where(rows > 0, np.minimum(rows, 1.0), 1.0).min(axis=1, initial=1.0)
+        whole = replace(whole, arithmetic=end.arithmetic, roundings=end.roundings, size=size, share=share)
     return (*hidden, whole)

@@ -74,6 +74,7 @@ Net = Record.of(
     double* weight, bias, first_weight, first_biases, last_weights
     long* first_of, last_of
     double* last_biases, errors
+    double* shares, limits, first_offs, last_sizes, last_floors, last_limits
     long* twins
     """,
 )

@@ -397,6 +397,7 @@ static Interval tighten_twin(const Memory *m, int64_t i, int64_t t, int64_t coun
 /* Tighten the bounds of all neurons, layer by layer; the property's rows are left in `rows`. */
 static int64_t hidden_layers(const Net *net, int64_t owner, const Memory *m, double *lower, double *upper) {
     const double *errors = net->errors + owner * net->layers;
+    const int executed = net->shares[0] != 0.0; /* then it matters how far a stable neuron is from 0 */
     int64_t first = 0, settled = 0, count = 0;
     for (int64_t k = 0; k < net->layers; k++) {
         affine_rows(net, owner, m, k, lower, upper, first, settled);
@@ -407,9 +408,10 @@ static int64_t hidden_layers(const Net *net, int64_t owner, const Memory *m, dou
             const int64_t t = net->twins[n] < 0 ? -1 : m->place[net->twins[n]];
             Interval difference = {0.0, 0.0};
             m->place[n] = -1;
-            if (upper[n] > 0.0 && lower[n] < 0.0) {
+            const int open = upper[n] > 0.0 && lower[n] < 0.0;
+            if (open || executed) {
                 const Interval found =
-                    t < 0 ? tighten(m, i, settled, errors[k], lower[n], upper[n])
+                    t < 0 || !open ? tighten(m, i, settled, errors[k], lower[n], upper[n])
                           : tighten_twin(m, i, t, settled, errors[k], lower[n], upper[n], &difference);
                 lower[n] = found.low;
                 upper[n] = found.high;
@@ -602,11 +604,107 @@ static int64_t widest_input(const Memory *m, int64_t count, int64_t number) {
     return best;
 }
 
+/* The differences between the execution of a network and real arithmetic on a box, per neuron: what its own sum adds to
+   them at most, a bound of them, and one that adds up absolute values only; and the bounds in real arithmetic. */
+typedef struct {
+    double *off, *apart, *loose;
+    const double *lower, *upper;
+} Apart;
+
+static inline int is_inactive(const Apart *d, int64_t n) { return d->upper[n] + d->apart[n] <= 0.0; }
+
+/* A bound of the difference of `sum of c * x` over the values x that leave hidden layer k, whose first neuron is given.
+
+   Coefficients of differences are followed through all layers. An active ReLU passes on a difference, an inactive one
+   nothing; any other one a share s: half of it, and at most half of what it can be. `c` is used up. What is rounded
+   here is much less than a billionth of the `loose` differences. */
+static double follow(const Net *net, int64_t owner, const Apart *d, int64_t k, int64_t first, double *c, double *spare) {
+    double total = 0.0;
+    for (;; k--) {
+        const int64_t here = net->sizes[k + 1], before = net->sizes[k];
+        for (int64_t a = 0, n = first; a < here; a++, n++) {
+            if (is_inactive(d, n)) c[a] = 0.0;
+            if (!(d->lower[n] >= d->apart[n])) {
+                c[a] *= 0.5;
+                total += fabs(c[a]) * d->apart[n];
+            }
+            total += fabs(c[a]) * d->off[n];
+        }
+        if (k == 0) return total;
+        first -= before;
+        const double *weight = weights_of(net, owner, k);
+        for (int64_t b = 0; b < before; b++, weight += here)
+            spare[b] = is_inactive(d, first + b) ? 0.0 : dot(weight, c, here);
+        double *old = c;
+        c = spare;
+        spare = old;
+    }
+}
+
+/* Fill in the differences of all neurons; false if a sum may overflow. With `tight` those of neurons that may be
+   unstable are followed back one by one, instead of adding up absolute values. */
+static int differences(const Net *net, int64_t owner, const Memory *m, const Apart *d, int tight) {
+    double *sum = m->columns, *carried = sum + m->widest, *c = carried + m->widest, *spare = c + m->widest;
+    for (int64_t i = 0; i < net->sizes[1]; i++)
+        d->off[i] = d->apart[i] = d->loose[i] = net->first_offs[owner * net->sizes[1] + i];
+    for (int64_t k = 1, first = 0; k + 1 < net->layers; first += net->sizes[k++]) {
+        const int64_t before = net->sizes[k], here = net->sizes[k + 1];
+        const double *bias = biases_of(net, owner, k), *weights = weights_of(net, owner, k), *weight = weights;
+        for (int64_t i = 0; i < here; i++) {
+            sum[i] = fabs(bias[i]) + net->limits[1];
+            carried[i] = 0.0;
+        }
+        for (int64_t a = 0; a < before; a++, weight += here) {
+            if (is_inactive(d, first + a)) continue;
+            const double distance = d->loose[first + a], top = d->upper[first + a] + d->apart[first + a];
+            for (int64_t i = 0; i < here; i++) {
+                const double size = fabs(weight[i]);
+                sum[i] += size * top;
+                carried[i] += size * distance;
+            }
+        }
+        for (int64_t i = 0, n = first + before; i < here; i++, n++) {
+            d->off[n] = net->shares[k] * sum[i];
+            d->apart[n] = d->loose[n] = d->off[n] + carried[i];
+            if (!(sum[i] < net->limits[0])) return 0;
+            if (!tight || is_inactive(d, n) || d->lower[n] >= d->apart[n]) continue;
+            for (int64_t a = 0; a < before; a++) c[a] = weights[a * here + i];
+            d->apart[n] = d->off[n] + follow(net, owner, d, k - 1, first, c, spare) + 1e-9 * d->loose[n];
+        }
+    }
+    return 1;
+}
+
+/* How far the property's rows as executed can be from the same in real arithmetic, anywhere on the box. */
+static double executed_apart(const Net *net, int64_t owner, const Memory *m, const double *lower, const double *upper,
+                             int tight) {
+    if (net->shares[0] == 0.0) return 0.0;
+    const Apart d = {m->work, m->other, m->solution, lower, upper};
+    if (!differences(net, owner, m, &d, tight)) return INFINITY;
+    const int64_t last = net->layers - 1, entering = net->sizes[last], rows = net->rows, first = m->relus - entering;
+    const double *sizes = net->last_sizes + net->last_of[owner] * entering * rows;
+    const double *weights = weights_of(net, owner, last);
+    double *c = m->columns, *spare = c + m->widest, worst = 0.0;
+    for (int64_t row = 0; row < rows; row++) {
+        double sum = net->last_floors[owner * rows + row], loose = 0.0;
+        for (int64_t a = 0, n = first; a < entering; a++, n++) {
+            c[a] = weights[a * rows + row];
+            if (is_inactive(&d, n)) continue;
+            sum += sizes[a * rows + row] * (upper[n] + d.apart[n]);
+            loose += fabs(c[a]) * d.loose[n];
+        }
+        if (!(sum < net->last_limits[owner * rows + row])) return INFINITY;
+        const double total = net->shares[last] * sum + follow(net, owner, &d, last - 1, first, c, spare) + 1e-9 * loose;
+        if (!(total <= worst)) worst = total;
+    }
+    return worst * (1.0 + 1e-9);
+}
+
 /* Bound one box. What is found is left in the batch: the box shrunk to where it can be unsafe, tighter bounds of its
    neurons, the corner where its best bound is attained. */
 static void bound_box(const Net *net, const Boxes *boxes, int64_t b, const Memory *m) {
     const int64_t owner = boxes->owner[b], rows = net->rows;
-    const double error = net->errors[owner * net->layers + net->layers - 1];
+    const double rounding = net->errors[owner * net->layers + net->layers - 1];
     double *low_x = boxes->low + b * m->inputs, *high_x = boxes->high + b * m->inputs;
     for (int64_t j = 0; j < m->inputs; j++) {
         const double c = low_x[j] + (0.5 * high_x[j] - 0.5 * low_x[j]), above = high_x[j] - c, below = c - low_x[j];
@@ -615,7 +713,9 @@ static void bound_box(const Net *net, const Boxes *boxes, int64_t b, const Memor
         m->low[j] = -1.0;
         m->high[j] = 1.0;
     }
-    const int64_t count = hidden_layers(net, owner, m, boxes->lower + b * m->relus, boxes->upper + b * m->relus);
+    double *lower = boxes->lower + b * m->relus, *upper = boxes->upper + b * m->relus;
+    const int64_t count = hidden_layers(net, owner, m, lower, upper);
+    double error = rounding + executed_apart(net, owner, m, lower, upper, 0);
     Best nearest = bound_rows(m, count, rows, net->steps, net->each ? error : INFINITY);
     int64_t planes = rows;
     if (!net->each && nearest.bound <= error && rows > 1) {
@@ -626,6 +726,8 @@ static void bound_box(const Net *net, const Boxes *boxes, int64_t b, const Memor
             nearest.bound = mixed;
         }
     }
+    if (nearest.bound > rounding && nearest.bound <= error)
+        error = rounding + executed_apart(net, owner, m, lower, upper, 1);
     boxes->unstable[b] = count;
     boxes->splits[b] = 0;
     if (net->each)

@@ -33,6 +33,13 @@ typedef struct {
     const int64_t *last_of;     /* which of the last weights, */
     const double *last_biases;  /* the biases of its rows, */
     const double *errors;       /* and per layer, how far a bound can be from that of real arithmetic */
+    /* Where the network is bounded as it is executed: */
+    const double *shares;       /* per layer, what part of the sum of absolute values is lost at most; 0: real numbers */
+    const double *limits;       /* what such a sum must be below, and what is added to it for underflow */
+    const double *first_offs;   /* per disjunct: how far the neurons of the first layer are off, */
+    const double *last_sizes;   /* as `last_weights`: the absolute values that make up the rows' weights, */
+    const double *last_floors;  /* per disjunct: those of its rows' biases, */
+    const double *last_limits;  /* and what the sums of its rows must be below */
     const int64_t *twins;       /* per neuron: the neuron before it in its layer that is much like it, or -1 */
 } Net;
 

@@ -11,6 +11,8 @@ The paper's appendix "Neuron Partition Strategy" takes the first fit in index or
 """
 
 from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -170,3 +172,27 @@ NAMED: dict[str, Strategy] = {
     "singletons": singletons,
 }
 """The strategies that need no number, by the names that users give them."""
+
+GROUP = "ginnacer_verify.strategies"
+"""The entry points by which other packages announce strategies."""
+
+
+@cache
+def _announced() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def strategy_names() -> tuple[str, ...]:
+    """Every strategy that can be named."""
+    return (*NAMED, *(name for name in _announced() if name not in NAMED))
+
+
+def named(text: str) -> Strategy:
+    """The strategy of a name, with dashes or underscores."""
+    for name in (text, text.replace("_", "-")):
+        if name in NAMED:
+            return NAMED[name]
+        if name in _announced():
+            found: Strategy = _announced()[name].load()
+            return found
+    raise AbstractionError(f"there is no strategy {text!r}; choose one of {', '.join(strategy_names())}, budget=K")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ginnacer_verify.abstraction.fold import rows_error
 from ginnacer_verify.arrays import Array, Weight, dense
 from ginnacer_verify.bounds.chain import HUGE, TINY, UNDERFLOW, absolute, gamma
-from ginnacer_verify.graph.network import Network
+from ginnacer_verify.graph.network import Layer, Network, then
 from ginnacer_verify.graph.twins import twins
 from ginnacer_verify.native import Net, Record
 from ginnacer_verify.properties.property import Disjunct, stacked
@@ -44,6 +44,16 @@ class Problem:
         point = self.disjuncts[owner].box.lower.copy()
         point[list(self.varying)] = x
         return point
+
+
+def is_plain(network: Network) -> bool:
+    """Whether the kernel can bound the network in its arithmetic. Executed, the layers between the first and the last
+    must be what was stored, not several operators multiplied out."""
+    if network.arithmetic.is_real:
+        return True
+    between = network.layers[1:-1]
+    weights = all(np.array_equal(dense(one.absolute.weight), np.abs(dense(one.weight))) for one in between)
+    return len(network.layers) > 1 and weights and all((one.absolute.bias == np.abs(one.bias)).all() for one in between)
 
 
 class Folding:
@@ -116,6 +126,9 @@ class Folding:
         first_biases, first_of = np.unique(fixed, axis=0, return_inverse=True)
         if self.hidden:
             first_biases = _times(self.hidden[0].weight, first_biases) + self.hidden[0].bias
+        shares, limits, first_offs, last_sizes, last_floors, last_limits = self._execution(
+            np.maximum(np.abs(lower), np.abs(upper))[box_of], matrices, last_of
+        )
         sizes = np.array([len(varying), *self.network.relus_per_layer, offset.shape[1]], dtype=np.int64)
         net = Net(
             layers=len(sizes) - 1,
@@ -137,6 +150,12 @@ class Folding:
             last_of=last_of,
             last_biases=bias,
             errors=errors,
+            shares=shares,
+            limits=limits,
+            first_offs=first_offs,
+            last_sizes=last_sizes,
+            last_floors=last_floors,
+            last_limits=last_limits,
             twins=self.twins,
         )
         neurons = np.concatenate([np.zeros((len(boxes), 0)), *largest[1:]], axis=1)
@@ -150,6 +169,25 @@ class Folding:
         starts = np.cumsum([0, *self.network.relus_per_layer])
         layers = [self.twins[a:b] - a for a, b in pairwise(starts)]
         return [np.full(self.network.inputs, -1), *(np.maximum(twin, -1) for twin in layers)]
+
+    def _execution(
+        self, size: Array, matrices: Sequence[Array], last_of: Integers
+    ) -> tuple[Array, Array, Array, Array, Array, Array]:
+        """What the kernel needs to know of the arithmetic in which the network is executed; `size` bounds the absolute
+        values of each disjunct's inputs."""
+        arithmetic, layers = self.network.arithmetic, self.network.layers
+        shares = np.array([arithmetic.share(layer.roundings) for layer in layers])
+        limits = np.array([arithmetic.largest / 2, arithmetic.floor])
+        if arithmetic.is_real:
+            nothing = np.zeros(0)
+            return shares, limits, nothing, nothing, nothing, nothing
+        folded = [then([self.last], Layer(matrix, np.zeros(len(matrix))))[-1] for matrix in matrices]
+        wholes = [layer.absolute for layer in folded]
+        first_offs = self.hidden[0].off(self.hidden[0].absolute(size)) * (1 + 1e-9)
+        floors = np.stack([whole.bias for whole in wholes])[last_of] + arithmetic.floor
+        highest = np.stack([layer.limit for layer in folded])[last_of] / 2
+        sums = _flat([_across(dense(whole.weight)) for whole in wholes])
+        return shares, limits, np.ascontiguousarray(first_offs), sums, floors, highest
 
     @np.errstate(over="ignore", invalid="ignore")
     def _rounding(
