@@ -12,6 +12,9 @@ from exhaustive import is_sat, least
 from scipy.sparse import block_diag
 
 from ginnacer_verify.cli import main
+from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.boxes.run import NativeRun
+from ginnacer_verify.engines.compare import difference
 from ginnacer_verify.engines.verdict import Holds, Undecided
 from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.errors import InputError, PropertyError, WitnessError
@@ -186,6 +189,15 @@ def test_bounds_that_lean_on_twins_hold(seed: int) -> None:
             prop = Property(disjuncts, Variable("X", (f.inputs,)), Variable("Y", (4,)), "2.0", "", tuple(declared))
             verdict = verify({"f": f, "g": g}, prop, timeout=5 if may_hold else 1, restarts=0, engine="boxes")
             assert isinstance(verdict, Holds) == may_hold
+
+
+def test_boxes_of_rows_that_are_searched_together_are_handed_over_with_all_of_them() -> None:
+    """The loop takes over what is open: a box without its disjuncts once ended the run."""
+    f = random_network(np.random.default_rng(3), (2, 6, 6, 2))
+    prop = difference(f, f, box_of([-1.0, -1.0], [1.0, 1.0]), 0.0)
+    run = NativeRun(Judge(as_chain(subject({"f": f, "g": f}, prop)), prop), Deadline.after(0.2), falsify=False)
+    run.run()
+    assert {part.disjuncts for part in run.remaining} == {(0, 1, 2, 3)}
 
 
 def test_neurons_are_paired_wherever_they_stand() -> None:

@@ -151,7 +151,7 @@ def test_baselines_choose_by_their_own_rule() -> None:
 def test_initial_partitions() -> None:
     relational: Relational = SITUATIONS[0].abstracted.relational
     count = len(relational.base.relus)
-    assert set(INITIAL) == {"relaxed", "ginnacer", "exact"}
+    assert set(INITIAL) == {"relaxed", "ginnacer", "exact", "needed"}
     assert relaxed(relational) == ()
     assert len(exact(relational)) == count
     assert sorted(i for shared in ginnacer(relational) for i in shared.members) == list(range(count))

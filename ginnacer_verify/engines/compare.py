@@ -136,14 +136,18 @@ def _after(now: Comparison, level: float, verdict: Verdict) -> Comparison:
 
 
 def _root(pair: Pair, domain: Box, norm: str, deadline: Deadline) -> float:
-    """What bounds on the whole domain prove. Outputs that differ by at most half of a margin do not change a class."""
+    """What bounds on the whole domain prove, with neurons that lean on their twins or without: neither always wins.
+
+    Outputs that differ by at most half of a margin do not change a class."""
     free = tuple(range(domain.inputs))
-    graph = twinned(joined([Original(graph_of(one), free) for one in pair], domain.inputs))
-    known = tightened(graph, domain.lower[None], domain.upper[None], deadline=deadline)
+    plain = joined([Original(graph_of(one), free) for one in pair], domain.inputs)
     unit = np.eye(pair[0].outputs)
     rows = np.vstack([np.hstack([unit, -unit]), np.hstack([-unit, unit])])
-    largest = -float(below(graph, len(graph.nodes) - 1, rows, known).min())
-    return max(0.0, largest) * (1.0 if norm == "output" else 2.0)
+    least = np.full((1, len(rows)), -np.inf)
+    for graph in (twinned(plain), plain):
+        known = tightened(graph, domain.lower[None], domain.upper[None], deadline=deadline)
+        least = np.maximum(least, below(graph, len(graph.nodes) - 1, rows, known))
+    return max(0.0, -float(least.min())) * (1.0 if norm == "output" else 2.0)
 
 
 def _seen(now: Comparison, found: Judgement) -> Comparison:

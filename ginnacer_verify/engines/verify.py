@@ -127,7 +127,7 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
     if engine == "shallow":
         if len(network.layers) != 2:
             raise InputError("the engine shallow is for one hidden layer: use --engine phases")
-        return Choice("shallow", "as asked for", "exact", "milp")
+        return Choice("shallow", "as asked for", "needed", "milp")
     if engine in {"boxes", "phases", "regions", "cegar"}:
         return Choice(engine, "as asked for")
     if varying <= FEW_INPUTS and native.available():
@@ -135,7 +135,7 @@ def choose(network: Network | Graph, prop: Property, engine: str = "auto") -> Ch
     if engine == "auto" and network.relus <= FEW_RELUS:
         return Choice("cegar", f"{network.relus} ReLUs, at most {FEW_RELUS}: one exact program", "exact")
     if engine == "auto" and network.arithmetic.is_real and len(network.layers) == 2 and weights <= MANY_WEIGHTS:
-        return Choice("shallow", f"one hidden layer, {varying} varying inputs", "exact", "milp")
+        return Choice("shallow", f"one hidden layer, {varying} varying inputs", "needed", "milp")
     if not native.available():
         return Choice("regions", "the native engines are not installed")
     if engine == "native" or weights <= MANY_WEIGHTS:

@@ -86,14 +86,15 @@ class NativeRun:
 
     @property
     def remaining(self) -> Iterator[Part]:
-        """The boxes that are open, each with its disjunct."""
+        """The boxes that are open, each with its disjunct, or with all that are searched together."""
         number = {id(disjunct): k for k, disjunct in enumerate(self.judge.prop.disjuncts)}
         for search in self.searches:
             problem = search.problem
             for boxes in search.frontier:
                 for owner, low, high in zip(boxes.owner, boxes.low, boxes.high, strict=True):
                     box = Box(problem.whole(low, owner), problem.whole(high, owner))
-                    yield Part(box, (number[id(problem.disjuncts[owner])],))
+                    owners = problem.members or (problem.disjuncts[owner],)
+                    yield Part(box, tuple(number[id(disjunct)] for disjunct in owners))
         for disjunct in self.disjuncts[self.started :]:
             yield Part(disjunct.box, (number[id(disjunct)],))
 

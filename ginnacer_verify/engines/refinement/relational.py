@@ -186,7 +186,12 @@ def relaxed(relational: Relational, deadline: Deadline = FOREVER) -> tuple[Share
 
 
 def exact(relational: Relational, deadline: Deadline = FOREVER) -> tuple[Shared, ...]:
-    """Start with the network itself, as far as it matters."""
+    """Start with the network itself."""
+    return tuple(relational.singleton(i) for i in range(len(relational.base.relus)))
+
+
+def needed(relational: Relational, deadline: Deadline = FOREVER) -> tuple[Shared, ...]:
+    """Start with the network itself, but for ReLUs whose upper bounds cannot matter (`Base.harmless`)."""
     return tuple(relational.singleton(int(i)) for i in np.flatnonzero(~relational.base.harmless))
 
 
@@ -195,7 +200,7 @@ def ginnacer(relational: Relational, deadline: Deadline = FOREVER) -> tuple[Shar
     return valid_subsets(relational, range(len(relational.base.relus)), relational.box.middle, deadline)
 
 
-INITIAL: dict[str, Initial] = {"relaxed": relaxed, "ginnacer": ginnacer, "exact": exact}
+INITIAL: dict[str, Initial] = {"relaxed": relaxed, "ginnacer": ginnacer, "exact": exact, "needed": needed}
 
 
 def start(region: Region, options: Options) -> Kept:
