@@ -334,4 +334,4 @@ def test_nothing_per_round_is_refused() -> None:
 def test_unknown_names_are_refused() -> None:
     for options in ({"refine": "prayer"}, {"initial": "prayer"}, {"backend": "prayer"}):
         with pytest.raises(InputError, match="prayer"):
-            verify(*pair(twisted(0.0)), **options)  # type: ignore[arg-type]
+            verify(*pair(twisted(0.0)), restarts=0, **options)  # type: ignore[arg-type]
