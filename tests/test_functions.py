@@ -75,7 +75,7 @@ def flat(case: Case, lower: list[Array], upper: list[Array], choice: float | Non
 
 
 def test_every_function_has_a_case() -> None:
-    elsewhere = {"Twin"}  # its two arguments depend on each other: test_pair.py
+    elsewhere = {"Twin"}  # its two arguments depend on each other: test_compare.py
     missing = {one for one in classes() if one.__name__ not in elsewhere} - {type(case.function) for case in CASES}
     assert not missing, f"add {missing} with its exact value to tests/function_cases.py"
 
