@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -17,12 +18,14 @@ from test_relational import solution_at
 from ginnacer_verify.abstraction.relational import Relational
 from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.adapters.marabou import ANSWERS, MarabouBackend
+from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.chain import chain
 from ginnacer_verify.emit.marabou import NUDGE, FunctionalForm, functional_form, live_query, outwards, save_ipq
 from ginnacer_verify.emit.scaling import SIZE, scaled
 from ginnacer_verify.engines.parts import Bounded, Part
 from ginnacer_verify.engines.refinement.relational import exact, ginnacer
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.query.process import Child
 from ginnacer_verify.query.query import Query, Sat, Unknown, Unsat
 
 OPEN = [seed for seed in range(60) if relationals(seed)][:12]
@@ -140,17 +143,39 @@ def test_the_child_stays_and_answers_again() -> None:
     backend.child.close()
 
 
-def test_killing_the_child_is_unknown_and_the_next_query_works() -> None:
+def test_a_child_that_is_killed_between_questions_is_replaced() -> None:
     pytest.importorskip("maraboupy")
     backend = MarabouBackend()
     first = backend.solve(query_of(), timeout=20)
     assert backend.child.process
-    os.kill(backend.child.process.pid, signal.SIGKILL)
-    backend.child.process.wait()
-    answer = backend.solve(query_of(), timeout=20)  # whether the child's end was seen in time or not
-    assert type(answer) is type(first) or (isinstance(answer, Unknown) and "without an answer" in answer.reason)
+    killed = backend.child.process
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
     assert type(backend.solve(query_of(), timeout=20)) is type(first)
+    assert backend.child.process is not killed
+    assert killed.stdin
+    assert killed.stdin.closed
     backend.child.close()
+
+
+SLEEPS = (
+    "import time; from ginnacer_verify.query.process import serve; "
+    "serve(lambda question, seconds: time.sleep(question) or {'word': 'unsat'})"
+)
+
+
+def test_a_child_that_is_killed_over_a_question_is_unknown_and_the_next_one_is_answered() -> None:
+    asked = Child("Marabou", child(SLEEPS))
+    deadline = Deadline.after(20)
+    assert asked.ask(0, deadline) == {"word": "unsat"}
+    assert asked.process
+    Timer(0.3, asked.process.kill).start()
+    answer = asked.ask(15, deadline)
+    assert isinstance(answer, Unknown)
+    assert "without an answer" in answer.reason
+    assert not answer.timeout
+    assert asked.ask(0, deadline) == {"word": "unsat"}
+    asked.close()
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,9 @@ class Child:
             self.process = None
 
     def _ask(self, question: object, deadline: Deadline) -> dict[str, Any] | None:
-        if self.process is None or self.process.poll() is not None:
+        if self.process and self.process.poll() is not None:
+            self.close()  # it ended between two questions, so no answer is lost
+        if self.process is None:
             pipe = subprocess.PIPE
             self.process = subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
             self._end = weakref.finalize(self, _end, self.process)  # also when nobody closes us, or Python ends
