@@ -9,7 +9,8 @@ module is the child.
 import sys
 import types
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -105,8 +106,8 @@ def _computed(layers: Sequence[Layer], box: Box, method: str, **asked: Any) -> A
     import torch
 
     library, slopes = METHODS[method]
-    lirpa = _library()
-    with warnings.catch_warnings():
+    with _float64(), warnings.catch_warnings():
+        lirpa = _library()
         warnings.simplefilter("ignore")  # of torch's tracer, about what the library does to it
         module = _module(layers)
         ends = [torch.tensor(np.array(end)[None, :], dtype=torch.float64) for end in (box.lower, box.upper)]
@@ -134,20 +135,31 @@ def _module(layers: Sequence[Layer]) -> Any:
     return torch.nn.Sequential(*parts[:-1])
 
 
+@contextmanager
+def _float64() -> Iterator[None]:
+    """The library's constants take torch's default type, which is the caller's again afterwards."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 def _library() -> Any:
-    """auto_LiRPA, made importable beside a current torch and numpy, and working in float64.
+    """auto_LiRPA, made importable beside a current torch and numpy.
 
     Release 0.3, the last one on PyPI, imports three names that are gone. Newer releases do not, and lose nothing by it:
     1. numpy.lib.arraysetops.isin has moved to numpy.isin;
     2. torch.onnx.symbolic_helper._set_opset_version is gone: the tracer's opset is set elsewhere now;
-    3. a node of a traced graph answered node["name"]: torch._C.Node now has typed getters only.
-    Its constants take torch's default type, so that is float64 from here on."""
+    3. a node of a traced graph answered node["name"]: torch._C.Node now has typed getters only."""
     import torch
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, about itself
         import torch.onnx.symbolic_helper as helper
-    torch.set_default_dtype(torch.float64)
     if "numpy.lib.arraysetops" not in sys.modules:
         moved = types.ModuleType("numpy.lib.arraysetops")
         moved.isin = np.isin  # type: ignore[attr-defined]

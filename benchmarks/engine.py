@@ -25,8 +25,9 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.problem import problem
 from ginnacer_verify.engines.boxes.run import NativeRun
 from ginnacer_verify.engines.boxes.search import Boxes, Memory, record_of
+from ginnacer_verify.engines.choice import choose
 from ginnacer_verify.engines.phases.run import PhaseRun
-from ginnacer_verify.engines.verify import choose, verify
+from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.native import call

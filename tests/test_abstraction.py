@@ -24,7 +24,7 @@ from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 
-EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=60)
 
 
 @st.composite

@@ -11,6 +11,7 @@ from test_relational import solution_at
 
 from ginnacer_verify.adapters.auto_lirpa import METHODS, AutoLirpaBackend, lirpa_bounds, run
 from ginnacer_verify.bounds.chain import interval_bounds, linear_bounds
+from ginnacer_verify.box import Box
 from ginnacer_verify.emit.chain import chain
 from ginnacer_verify.emit.marabou import outwards
 from ginnacer_verify.engines.parts import Bounded, Part
@@ -144,3 +145,12 @@ def test_what_the_library_raises_is_no_answer(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("ginnacer_verify.adapters.auto_lirpa.lirpa_bounds", fail)
     relational = relationals(next(seed for seed in range(60) if relationals(seed)))[0]
     assert run((relational.query(), ["CROWN"]), 1.0) == {"problem": "AssertionError"}
+
+
+def test_the_default_type_of_torch_stays_the_callers() -> None:
+    """Modules that were made after a call of the library once had float64 weights, which onnxruntime refuses in
+    convolutions."""
+    torch = pytest.importorskip("torch")
+    network = Network.from_arrays((np.eye(2), np.zeros(2)), (np.eye(2), np.zeros(2)))
+    lirpa_bounds(network.layers, Box(np.zeros(2), np.ones(2)))
+    assert torch.get_default_dtype() == torch.float32

@@ -33,7 +33,7 @@ def inside(ball: Ball, random: np.random.Generator, count: int) -> Array:
     return points
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(st.lists(TINY_ONES, min_size=3, max_size=3), st.lists(NUMBERS, min_size=3, max_size=3), st.sampled_from([1, 2]))
 def test_the_bound_is_below_the_exact_minimum(slope: list[float], centre: list[float], norm: int) -> None:
     """In rationals: no point of the ball gives less, the exact minimum is slope @ centre - radius * dual norm."""
@@ -51,7 +51,7 @@ def test_the_bound_is_below_the_exact_minimum(slope: list[float], centre: list[f
         assert gap**2 >= Fraction(0.7) ** 2 * sum(s * s for s in exact)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2]))
 def test_the_bound_on_a_box_and_a_ball_is_below_and_near_the_least_value(seed: int, norm: int) -> None:
     """Boxes that hold the centre, that cut the ball, and that miss it."""
@@ -81,7 +81,7 @@ def test_membership_is_exact(norm: int) -> None:
     assert [0.1, 0.2 + 0.500001] not in ball
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2]))
 def test_projections_are_inside_and_nearest(seed: int, norm: int) -> None:
     random = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def test_projections_are_inside_and_nearest(seed: int, norm: int) -> None:
     assert ((near - ball.centre) * (far - ball.centre) >= 0).all()
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2]))
 def test_bounds_of_networks_hold_on_the_ball_and_are_no_worse_than_on_its_box(seed: int, norm: int) -> None:
     random = np.random.default_rng(seed)
@@ -113,7 +113,7 @@ def test_bounds_of_networks_hold_on_the_ball_and_are_no_worse_than_on_its_box(se
     assert (found["ball"] >= found["box"] - 1e-9).all()
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2]))
 def test_verdicts_on_balls(seed: int, norm: int) -> None:
     """What holds has no unsafe sample; what is violated has a counterexample in the ball; a few inputs are decided."""

@@ -79,7 +79,7 @@ def abstractions(draw: st.DrawFn) -> Abstraction:
     )
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(abstractions(), st.integers(0, 2**32 - 1), st.sampled_from([FLOAT32, FLOAT64]))
 def test_the_emitted_model_is_sound(abstraction: Abstraction, seed: int, dtype: np.dtype[Any]) -> None:
     model, outputs = abstraction_model(abstraction, dtype), abstraction.network.outputs
@@ -89,7 +89,7 @@ def test_the_emitted_model_is_sound(abstraction: Abstraction, seed: int, dtype: 
         assert all(y <= high for y, high in zip(true, bounds[outputs:], strict=True))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(abstractions(), st.integers(0, 2**32 - 1))
 def test_the_emitted_model_agrees_with_the_evaluation(abstraction: Abstraction, seed: int) -> None:
     model, outputs = abstraction_model(abstraction, FLOAT64), abstraction.network.outputs
@@ -139,7 +139,6 @@ def test_the_emitted_bias_covers_its_own_rounding(seed: int, mode: Any) -> None:
 
 
 @given(st.floats(-1e38, 1e38), st.sampled_from([UP, DOWN]))
-@settings(derandomize=True)
 def test_rounding_goes_outwards_by_one_step_at_most(value: float, direction: Any) -> None:
     (result,) = rounded(np.array([value]), direction, FLOAT32)
     assert direction * (result - value) >= 0
@@ -241,7 +240,7 @@ def test_our_own_reader_and_runtime_read_it() -> None:
     np.testing.assert_allclose(bounds, np.tile(abstraction.network(abstraction.centroid), 2), atol=1e-5)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1))
 def test_an_unsafe_output_stays_unsafe(seed: int) -> None:
     """If y between lower and upper is unsafe then (lower, upper) is, also after writing and reading the text."""
@@ -272,7 +271,7 @@ def test_a_property_beyond_the_domain_is_refused() -> None:
         abstract_property(other, abstract(network, [0.5, 0.5]))
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(abstraction=abstractions(), seed=st.integers(0, 2**32 - 1))
 def test_save_and_load(tmp_path_factory: pytest.TempPathFactory, abstraction: Abstraction, seed: int) -> None:
     path = tmp_path_factory.mktemp("npz") / "abstract.npz"

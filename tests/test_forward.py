@@ -106,7 +106,7 @@ def test_ways_that_part_and_meet_again() -> None:
 
 
 @given(networks(), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bounds_hold_in_exact_arithmetic(network: Network, seed: int) -> None:
     random = np.random.default_rng(seed)
     lower, upper = random_box(random, network.inputs)

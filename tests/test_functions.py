@@ -163,7 +163,7 @@ def test_range_of_unbounded_and_overflowing_arguments(case: Case) -> None:
 
 
 @each
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_any_interval(case: Case, data: Any) -> None:
     numbers = st.floats(0 if case.positive else -1e30, 1e30)

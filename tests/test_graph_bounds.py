@@ -48,7 +48,7 @@ def test_every_value_lies_within_its_bounds(block: int) -> None:
 
 
 @given(networks(), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bounds_hold_in_exact_arithmetic_whatever_the_choices(network: Network, seed: int) -> None:
     random = np.random.default_rng(seed)
     graph = graph_of(network)
@@ -68,7 +68,7 @@ def test_bounds_hold_in_exact_arithmetic_whatever_the_choices(network: Network, 
 
 
 @given(networks(), st.integers(0, 2**32 - 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_decisions_may_be_exploited_only_where_they_hold(network: Network, seed: int) -> None:
     """With cuts and random multipliers the bound holds at every point that satisfies the cuts."""
     random = np.random.default_rng(seed)

@@ -11,7 +11,8 @@ from random_graphs import random_box, random_graph
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.graph import GraphRun
 from ginnacer_verify.engines.boxes.rows import Rows
-from ginnacer_verify.engines.verify import choose, verify
+from ginnacer_verify.engines.choice import choose
+from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.graph import smooth
 from ginnacer_verify.graph.chain import graph_of
 from ginnacer_verify.graph.graph import Builder, Graph, Tensor

@@ -22,7 +22,7 @@ def anchors(centroid: np.ndarray) -> list[Anchor]:
     return [Anchor.zero(len(centroid)), Anchor.corner(box), Anchor.nearest(box, centroid)]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.data())
 def test_inactive_canonical_form(data: st.DataObject) -> None:
     layer = data.draw(layers(4, 6))

@@ -11,14 +11,16 @@ from cases import box_of, one_disjunct, random_network
 from exhaustive import is_sat, least
 from scipy.sparse import block_diag
 
+from ginnacer_verify.bounds.intervals import intervals
 from ginnacer_verify.cli import main
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.run import NativeRun
 from ginnacer_verify.engines.compare import difference
+from ginnacer_verify.engines.regions import RegionRun
 from ginnacer_verify.engines.verdict import Holds, Undecided
 from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.errors import InputError, PropertyError, WitnessError
-from ginnacer_verify.graph.chain import as_chain
+from ginnacer_verify.graph.chain import as_chain, graph_of
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.graph.onnx import network_model
 from ginnacer_verify.graph.twins import twins
@@ -198,6 +200,33 @@ def test_boxes_of_rows_that_are_searched_together_are_handed_over_with_all_of_th
     run = NativeRun(Judge(as_chain(subject({"f": f, "g": f}, prop)), prop), Deadline.after(0.2), falsify=False)
     run.run()
     assert {part.disjuncts for part in run.remaining} == {(0, 1, 2, 3)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_of_a_joint_graph_are_not_taken_for_those_of_its_twins(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Leaning on twins adds nodes, so what was known of a node once was believed of another."""
+    monkeypatch.setattr("ginnacer_verify.engines.regions.FEW_INPUTS", 0)
+    f, g = pair(4 * seed + 2)
+    box = box_of([-1.0] * f.inputs, [1.0] * f.inputs)
+    points = box.sample(np.random.default_rng(seed), 500)
+    widest = float(np.abs(f(points) - g(points)).max())
+    for epsilon, proved in ((widest - 1e-9, False), (widest + 8.0, True)):
+        prop = difference(f, g, box, epsilon)
+        judge = Judge(graph_of(subject({"f": f, "g": g}, prop)), prop)
+        known = intervals(judge.graph, box.lower[None], box.upper[None])
+        run = RegionRun(judge, Deadline.after(20), falsify=False).only(range(len(prop.disjuncts)), known)
+        assert (run.run() is None) == proved
+
+
+def test_no_disjunct_is_searched_where_none_is_open() -> None:
+    f, g = pair(2)
+    box = box_of([-1.0] * f.inputs, [1.0] * f.inputs)
+    judge = Judge(graph_of(subject({"f": f, "g": g}, prop := difference(f, g, box, 0.0))), prop)
+    run = RegionRun(judge, Deadline.after(20)).only((), intervals(judge.graph, box.lower[None], box.upper[None]))
+    assert run.run() is None
+    assert run.regions == 0
 
 
 def test_neurons_are_paired_wherever_they_stand() -> None:

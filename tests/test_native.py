@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ginnacer_verify import native
 from ginnacer_verify.abstraction.icf import ICF, Anchor, canonical_form
 from ginnacer_verify.abstraction.partitioning import strategies
-from ginnacer_verify.engines.verify import choose, verify
+from ginnacer_verify.engines.choice import choose
+from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.errors import NativeUnavailable
 from ginnacer_verify.graph.network import Layer
 from ginnacer_verify.native import RECORDS, Record, call

@@ -76,7 +76,7 @@ def refined(draw: st.DrawFn) -> Abstraction:
     return found
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(refined(), st.integers(0, 2**32 - 1), st.sampled_from([FLOAT32, FLOAT64]))
 def test_concrete_neurons_are_sound(abstraction: Abstraction, seed: int, dtype: np.dtype[Any]) -> None:
     """Evaluated and emitted, in rationals without tolerance; at the centroid both bounds are the network."""
@@ -92,7 +92,7 @@ def test_concrete_neurons_are_sound(abstraction: Abstraction, seed: int, dtype: 
         assert all(a <= y <= b for a, y, b in zip(bounds[:outputs], true, bounds[outputs:], strict=True))
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(abstraction=refined(), seed=st.integers(0, 2**32 - 1))
 def test_concrete_neurons_are_saved(
     tmp_path_factory: pytest.TempPathFactory, abstraction: Abstraction, seed: int
@@ -107,7 +107,7 @@ def test_concrete_neurons_are_saved(
         np.testing.assert_array_equal(saved, loaded)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(abstraction=refined())
 def test_reading_back_gives_as_many_relus(tmp_path_factory: pytest.TempPathFactory, abstraction: Abstraction) -> None:
     """Skips are skips: what was emitted is what is read. The graph has what the abstraction says it has."""
@@ -125,7 +125,7 @@ def test_only_singletons_can_be_concrete() -> None:
         abstraction.with_partition(1, Partition(((0, 1), (2,), (3,))), [0])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1))
 def test_rows_below(seed: int) -> None:
     """In rationals, for outputs of ReLUs of any size."""

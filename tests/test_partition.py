@@ -69,7 +69,7 @@ def test_algorithm_valid_neuron_partition(seed: int) -> None:
     assert 1 < len(expected) < icf.neurons
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(forms())
 def test_layer_wise_upper_bound(icf: ICF) -> None:
     partition = Partition.of(np.arange(icf.neurons) % 5)
@@ -79,7 +79,7 @@ def test_layer_wise_upper_bound(icf: ICF) -> None:
         assert bound.bias[number] == icf.bias[list(subset)].max()
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(forms(scales=(*SCALES, *EXTREMES)))
 def test_valid_neuron_subset(icf: ICF) -> None:
     """What counts as valid is so in exact arithmetic, and `potential` bounds it from above."""
@@ -95,7 +95,7 @@ def test_valid_neuron_subset(icf: ICF) -> None:
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(icf=forms(scales=(*SCALES, *EXTREMES)))
 def test_valid_neuron_partition(name: str, icf: ICF) -> None:
     partition = STRATEGIES[name](icf)

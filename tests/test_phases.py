@@ -66,7 +66,7 @@ def decisions_at(network: Network, reduced: Reduced, x: Array, random: np.random
     return phase
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(networks(), st.integers(0, 2**32 - 1))
 def test_bounds_hold_in_exact_arithmetic_whatever_the_multipliers(network: Network, seed: int) -> None:
     """At the input whose phases were decided, in rationals and with no tolerance."""

@@ -101,7 +101,7 @@ def plain_texts(draw: st.DrawFn, version: str) -> str:
 def test_plain_texts_are_read_alike(version: str) -> None:
     plain = []
 
-    @settings(max_examples=300, deadline=None, derandomize=True)
+    @settings(max_examples=300)
     @given(plain_texts(version))
     def check(text: str) -> None:
         plain.append(agrees(text))
@@ -110,7 +110,7 @@ def test_plain_texts_are_read_alike(version: str) -> None:
     assert sum(plain) > 0.25 * len(plain)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(formulas())
 def test_random_formulas_are_read_alike(formula: Form) -> None:
     agrees(text1(formula))

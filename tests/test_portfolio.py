@@ -11,9 +11,10 @@ from scipy.sparse import csr_array
 
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.run import NativeRun
+from ginnacer_verify.engines.choice import choose
 from ginnacer_verify.engines.refinement import loop as cegar
 from ginnacer_verify.engines.verdict import Undecided, Violated
-from ginnacer_verify.engines.verify import choose, verify
+from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.errors import InputError, UnsupportedProperty
 from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.loading import load_chain
@@ -187,7 +188,7 @@ def test_constants_that_float64_cannot_hold(engine: str) -> None:
 def test_boxes_and_the_loop_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """With turns of no time at all everything is handed over and comes back; with all of it nothing is."""
     for share, seeds in ((0.0, range(60)), (1.0, range(20))):
-        monkeypatch.setattr("ginnacer_verify.engines.verify.TURN", share)
+        monkeypatch.setattr("ginnacer_verify.engines.search.TURN", share)
         for seed in seeds:
             case = random_case(seed)
             assert verify(case.network, case.prop, engine="boxes", restarts=0).word == case.expected, f"seed {seed}"

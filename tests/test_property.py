@@ -124,7 +124,7 @@ def test_sizes_of_shapes() -> None:
     assert Variable("X", (2**32, 2**32)).size == 2**64  # int64 would say 0
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500)
 @given(st.fractions() | st.floats(allow_nan=False, allow_infinity=False).map(Fraction), st.booleans())
 def test_the_largest_float_below_a_bound(value: Fraction, closed: bool) -> None:
     end = at_most_float((value, closed))
@@ -156,7 +156,7 @@ def test_only_closed_pins_are_kept() -> None:
 fractions = st.fractions(-2, 2) | st.floats(-2, 2).map(Fraction)
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500)
 @given(
     fractions, fractions | st.fractions(0, 10).map(lambda v: v / 10**17), st.booleans(), st.booleans(), st.booleans()
 )

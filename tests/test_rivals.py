@@ -30,7 +30,7 @@ from ginnacer_verify.rivals.prabhakar import IntervalNetwork, interval_network
 from ginnacer_verify.rivals.rival import Rival
 
 SHAPE = (3, 16, 16, 16, 2)
-EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=40)
 Merging = IntervalNetwork | NetworkAbstraction
 
 

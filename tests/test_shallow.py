@@ -11,11 +11,12 @@ from exhaustive import is_sat, least
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.choice import choose
 from ginnacer_verify.engines.shallow.bound import ascended, planes
 from ginnacer_verify.engines.shallow.problem import Regions, Shallow
 from ginnacer_verify.engines.shallow.propagate import clipped, propagated
 from ginnacer_verify.engines.shallow.run import ShallowRun
-from ginnacer_verify.engines.verify import choose, verify
+from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Property

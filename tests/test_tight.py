@@ -24,7 +24,7 @@ from ginnacer_verify.loading import load_chain, parse_onnx
 from ginnacer_verify.properties.vnnlib import parse_vnnlib, read_vnnlib
 from ginnacer_verify.properties.write import to_vnnlib
 
-EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=60)
 
 
 @st.composite
@@ -127,7 +127,7 @@ def test_acas_xu_margins_against_the_paper(distance: float, times: float) -> Non
     assert times * tight.margin(batch).max() <= paper.margin(batch).max()
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(abstractions(), st.integers(0, 2**32 - 1), st.sampled_from([np.float32, np.float64]))
 def test_the_emitted_model_is_sound(abstraction: TightAbstraction, seed: int, dtype: type) -> None:
     """In rationals, without tolerance: every tier by itself."""

@@ -116,7 +116,7 @@ def _seconds(file: Path) -> float:
 # --- meaning ---
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(formulas())
 def test_random_formula_means_what_it_says(formula: Form) -> None:
     text = text1(formula)

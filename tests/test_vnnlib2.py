@@ -22,14 +22,14 @@ SMALL = (
 )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(formulas(("<=", ">=", "<", ">", "=", "!=")))
 def test_random_formula_means_what_the_official_tree_says(formula: Form) -> None:
     text = text2(formula)
     compare(parse_vnnlib(text), formula_of_query(vnnlib.parse_query_string(text)), random.Random(0))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(formulas())
 def test_both_versions_give_the_same_set(formula: Form) -> None:
     one, two = parse_vnnlib(text1(formula)), parse_vnnlib(text2(formula))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ginnacer_verify.arrays import read_only
@@ -29,7 +29,6 @@ def test_version_two_text() -> None:
     assert witness_text(TWO, X, Y) == "in float32 [1,2]\n0.25\n0.000000001\nout float32 [1,1]\n-3.5\n"
 
 
-@settings(derandomize=True)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2))
 def test_round_trips_are_exact(values: list[float]) -> None:
     x = read_only(values)

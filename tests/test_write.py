@@ -33,7 +33,7 @@ def assertions(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith(("(assert", "    ("))]
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120)
 @given(formulas(), st.sampled_from(VERSIONS))
 def test_random_properties_come_back(formula: Form, version: str) -> None:
     prop = parse_vnnlib(text1(formula))
@@ -50,7 +50,7 @@ def test_random_properties_come_back(formula: Form, version: str) -> None:
 floats = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(st.lists(floats, min_size=2, max_size=2), floats, floats.filter(bool), st.sampled_from(VERSIONS), st.booleans())
 def test_any_float_comes_back(ends: list[float], offset: float, coefficient: float, version: str, strict: bool) -> None:
     low, high = sorted(ends)
@@ -146,7 +146,7 @@ def test_properties_that_nothing_violates(version: str) -> None:
         assert all(d.box.is_empty for d in again.disjuncts)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.floats(-5, 5).filter(bool), st.floats(-2, 2), st.booleans(), st.sampled_from(VERSIONS))
 def test_rows_of_one_input_become_bounds(coefficient: float, offset: float, strict: bool, version: str) -> None:
     prop = one([-1, 0], [1, 0], Polytope.everything(2), inputs=Polytope.of([[coefficient, 0]], [offset], strict))

@@ -8,6 +8,7 @@ that is decided with some slack.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +18,16 @@ from ginnacer_verify.bounds.ascent import Cuts, Found, Multipliers, ascend
 from ginnacer_verify.bounds.intervals import Known
 from ginnacer_verify.bounds.substitution import Choices, lines_of, tightened
 from ginnacer_verify.box import Ball
-from ginnacer_verify.deadline import REACHED, Deadline
+from ginnacer_verify.deadline import REACHED
 from ginnacer_verify.engines.parts import parts
-from ginnacer_verify.engines.progress import Observer, Progress
-from ginnacer_verify.engines.record import Record
+from ginnacer_verify.engines.progress import Progress
+from ginnacer_verify.engines.run import Run
 from ginnacer_verify.graph.graph import Apply, Graph, Original
 from ginnacer_verify.graph.joint import joined
 from ginnacer_verify.graph.twin import Twin, twinned
 from ginnacer_verify.properties.property import Polytope, Property, beside
 from ginnacer_verify.replay.attack import attack
-from ginnacer_verify.replay.judge import Counterexample, Judge, settle
+from ginnacer_verify.replay.judge import Counterexample, settle
 from ginnacer_verify.rounding import up
 
 FEW_INPUTS = 12
@@ -56,43 +57,33 @@ class Region:
     start: Multipliers | None = field(default=None, repr=False)
 
 
-class RegionRun:
-    """One property on one graph. Call `run`; `progress` can be asked at any time. The threads are those of BLAS.
+class RegionRun(Run):
+    """One property on one graph. The threads are those of BLAS. Regions are cut to the end, so nothing remains."""
 
-    `within` are the disjuncts that are still open, if not all are, and what is known on their common box."""
-
-    remaining = None
-    """What a finisher could start from: regions are cut to the end, so there is no finisher."""
-
-    def __init__(
-        self,
-        judge: Judge,
-        deadline: Deadline,
-        *,
-        threads: int = 1,
-        seed: int = 0,
-        falsify: bool = True,
-        observe: Observer | None = None,
-        record: Record | None = None,
-        within: tuple[Sequence[int], Known] | None = None,
-    ) -> None:
-        self.judge, self.deadline, self.falsify, self.observe = judge, deadline, falsify, observe
-        self.graph, self.unsafe = constrained(twinned(judge.graph), judge.prop)
-        self.random = np.random.default_rng(seed)
-        self.disjuncts = judge.prop.disjuncts
+    def begin(self) -> None:
+        self.graph, self.unsafe = constrained(twinned(self.judge.graph), self.judge.prop)
+        self.disjuncts = self.judge.prop.disjuncts
         self.open: list[Region] = []
-        self.roots: dict[int, Known] = {} if within is None else dict.fromkeys(within[0], within[1])
+        self.wanted = frozenset(range(len(self.disjuncts)))
+        self.roots: dict[int, Known] = {}
         self.regions = self.unstable = 0
         self.reasons: list[str] = []
         self.given_up: set[int] = set()
 
+    def only(self, wanted: Sequence[int], known: Known) -> Self:
+        """The same for some disjuncts with a common box, and what is known there of the nodes of the judge's graph.
+
+        A graph with other nodes, such as that of twins, is bounded anew."""
+        self.wanted = frozenset(wanted)
+        if self.graph is self.judge.graph:
+            self.roots = dict.fromkeys(wanted, known)
+        return self
+
     def run(self) -> Counterexample | str | None:
         """A counterexample, or why there is no verdict, or None: all is proved."""
         for part in parts(self.judge.prop):
-            box, wanted = part.box, self.roots or part.disjuncts
-            self.open += [
-                Region(number, box.lower, box.upper) for number in reversed(part.disjuncts) if number in wanted
-            ]
+            wanted = [number for number in reversed(part.disjuncts) if number in self.wanted]
+            self.open += [Region(number, part.box.lower, part.box.upper) for number in wanted]
         self.open.reverse()
         while self.open:
             if self.deadline.passed:

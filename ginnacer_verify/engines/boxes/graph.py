@@ -15,17 +15,17 @@ import numpy as np
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.forward import SYMBOLS
 from ginnacer_verify.box import Box
-from ginnacer_verify.deadline import REACHED, Deadline
+from ginnacer_verify.deadline import REACHED
 from ginnacer_verify.engines.boxes.bounding import Bounded, bounded
 from ginnacer_verify.engines.boxes.rows import Rows
 from ginnacer_verify.engines.boxes.run import TOO_NEAR
 from ginnacer_verify.engines.parts import Part, parts
-from ginnacer_verify.engines.progress import Observer, Progress
-from ginnacer_verify.engines.record import Record
+from ginnacer_verify.engines.progress import Progress
 from ginnacer_verify.engines.regions import constrained
+from ginnacer_verify.engines.run import Run
 from ginnacer_verify.errors import OutOfTime
 from ginnacer_verify.replay.attack import attack
-from ginnacer_verify.replay.judge import Counterexample, Judge, settle
+from ginnacer_verify.replay.judge import Counterexample, settle
 
 SECONDS = 0.4
 """Batches grow while they keep a processor busy for less time than this, and shrink when they take twice as long."""
@@ -45,24 +45,12 @@ class OpenBox:
     open: tuple[int, ...]
 
 
-class GraphRun:
+class GraphRun(Run):
     """One property on one graph: the boxes that are open, the most urgent last."""
 
-    def __init__(
-        self,
-        judge: Judge,
-        deadline: Deadline,
-        *,
-        threads: int = 2,
-        seed: int = 0,
-        falsify: bool = True,
-        observe: Observer | None = None,
-        record: Record | None = None,
-    ) -> None:
-        self.judge, self.deadline, self.threads = judge, deadline, threads
-        self.graph, self.unsafe = constrained(judge.graph, judge.prop)
-        self.falsify, self.observe, self.random = falsify, observe, np.random.default_rng(seed)
-        self.parts = parts(judge.prop)
+    def begin(self) -> None:
+        self.graph, self.unsafe = constrained(self.judge.graph, self.judge.prop)
+        self.parts = parts(self.judge.prop)
         self.varying = [np.array(part.box.varying, dtype=np.intp) for part in self.parts]
         self.rows: dict[int, Rows] = {}
         self.stack = [

@@ -8,15 +8,15 @@ import numpy as np
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
-from ginnacer_verify.deadline import REACHED, Deadline
+from ginnacer_verify.deadline import REACHED
 from ginnacer_verify.engines.boxes.problem import Folding
 from ginnacer_verify.engines.boxes.search import BATCH, Memory, Search, Worst
 from ginnacer_verify.engines.parts import Part
-from ginnacer_verify.engines.progress import Observer, Progress
-from ginnacer_verify.engines.record import Record
+from ginnacer_verify.engines.progress import Progress
+from ginnacer_verify.engines.run import Run
 from ginnacer_verify.properties.property import Disjunct
 from ginnacer_verify.replay.attack import attack
-from ginnacer_verify.replay.judge import Counterexample, Judge, settle
+from ginnacer_verify.replay.judge import Counterexample, settle
 
 FEW = 16
 """So many disjuncts are searched in turn, each with batches of its own. More share their batches."""
@@ -25,23 +25,11 @@ NEIGHBOURHOOD = 0.05
 """An attack around an input moves each of its values by at most this share of its width."""
 
 
-class NativeRun:
+class NativeRun(Run):
     """One property on one network: the searches that are open, at most FEW at a time."""
 
-    def __init__(
-        self,
-        judge: Judge,
-        deadline: Deadline,
-        *,
-        threads: int = 2,
-        seed: int = 0,
-        falsify: bool = True,
-        observe: Observer | None = None,
-        record: Record | None = None,
-    ) -> None:
-        self.judge, self.deadline, self.threads, self.record = judge, deadline, threads, record
-        self.falsify, self.observe, self.random = falsify, observe, np.random.default_rng(seed)
-        self.disjuncts = [disjunct for disjunct in judge.prop.disjuncts if not disjunct.box.is_empty]
+    def begin(self) -> None:
+        self.disjuncts = [disjunct for disjunct in self.judge.prop.disjuncts if not disjunct.box.is_empty]
         self.searches: deque[Search] = deque()
         self.started = self.boxes = self.unstable = 0
         self._new = self._searches()

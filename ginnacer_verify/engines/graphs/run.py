@@ -16,11 +16,11 @@ from ginnacer_verify.engines.graphs.relaxed import Place, Singles
 from ginnacer_verify.engines.graphs.tighten import Effort, Region, Tightening
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.phases.trees import Trees, Wanted
-from ginnacer_verify.engines.progress import Observer, Progress
-from ginnacer_verify.engines.record import Record
+from ginnacer_verify.engines.progress import Progress
 from ginnacer_verify.engines.regions import RegionRun, charged
+from ginnacer_verify.engines.run import Run
 from ginnacer_verify.replay.attack import attack
-from ginnacer_verify.replay.judge import Counterexample, Judge
+from ginnacer_verify.replay.judge import Counterexample
 
 EFFORTS = (Effort(10, 0), Effort(10, 12))
 """For a box, one after the other."""
@@ -71,27 +71,14 @@ class Grown:
         return self if ours >= theirs else other
 
 
-class GraphPhaseRun:
-    """One property on one graph. The regions that are open are a stack, the deepest on top."""
+class GraphPhaseRun(Run):
+    """One property on one graph. The regions that are open are a stack, the deepest on top. What is left goes to
+    `RegionRun`, so nothing remains."""
 
-    remaining = None
-    """What a finisher could start from: what is left goes to regions, which are cut to the end."""
-
-    def __init__(
-        self,
-        judge: Judge,
-        deadline: Deadline,
-        *,
-        threads: int = 2,
-        seed: int = 0,
-        falsify: bool = True,
-        observe: Observer | None = None,
-        record: Record | None = None,
-    ) -> None:
-        self.judge, self.graph, self.deadline = judge, judge.graph, deadline
-        self.falsify, self.observe, self.threads, self.seed = falsify, observe, threads, seed
+    def begin(self) -> None:
+        self.graph = self.judge.graph
         self.stack: list[Task] = []
-        self.unproved = set(range(len(judge.prop.disjuncts)))
+        self.unproved = set(range(len(self.judge.prop.disjuncts)))
         self.regions = self.unstable = self.nodes = 0
         self.finisher: RegionRun | None = None
 
@@ -178,8 +165,7 @@ class GraphPhaseRun:
             seed=self.seed,
             falsify=self.falsify,
             observe=self.observe,
-            within=(still, region.known),
-        )
+        ).only(still, region.known)
         outcome = self.finisher.run()
         if outcome is None:
             self.finisher = None

@@ -14,14 +14,15 @@ from threadpoolctl import threadpool_limits
 from ginnacer_verify.abstraction.fold import fold_error, fold_rows
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.chain import interval_bounds
-from ginnacer_verify.deadline import REACHED, Deadline
+from ginnacer_verify.deadline import REACHED
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.phases.tighten import STEPS, Place, Region, Tightened, tighten
 from ginnacer_verify.engines.phases.trees import Trees, Wanted
-from ginnacer_verify.engines.progress import Observer, Progress
-from ginnacer_verify.engines.record import Closed, Grown, Halved, Record, Story
+from ginnacer_verify.engines.progress import Progress
+from ginnacer_verify.engines.record import Closed, Grown, Halved, Story
+from ginnacer_verify.engines.run import Run
 from ginnacer_verify.replay.attack import attack
-from ginnacer_verify.replay.judge import Counterexample, Judge
+from ginnacer_verify.replay.judge import Counterexample
 
 STUCK = "the bounds of a region with all of its ReLUs decided are too weak"
 OVERFLOW = "the network's values overflow on this box: scale its weights or its inputs"
@@ -57,31 +58,23 @@ class Task:
     story: Story | None = None
 
 
-class PhaseRun:
+class PhaseRun(Run):
     """One property on one network. The regions that are open are a stack, the deepest on top.
 
     `remaining` are the parts that could not be decided, with what is known of their hidden layers."""
 
-    def __init__(
-        self,
-        judge: Judge,
-        deadline: Deadline,
-        *,
-        threads: int = 2,
-        seed: int = 0,
-        falsify: bool = True,
-        observe: Observer | None = None,
-        record: Record | None = None,
-    ) -> None:
-        self.judge, self.deadline, self.falsify, self.observe = judge, deadline, falsify, observe
-        self.record = record
-        if record:
-            record.network = judge.network
-        self.parts, self.random = parts(judge.prop), np.random.default_rng(seed)
+    def begin(self) -> None:
+        if self.record:
+            self.record.network = self.judge.network
+        self.parts = parts(self.judge.prop)
         self.stack: list[Task] = []
-        self.threads, self.regions, self.unstable, self.nodes = threads, 0, 0, 0
-        self.remaining: list[Part] = []
+        self.regions = self.unstable = self.nodes = 0
+        self.left: list[Part] = []
         self.unproved: set[int] = {number for part in self.parts for number in part.disjuncts}
+
+    @property
+    def remaining(self) -> list[Part]:
+        return self.left
 
     def run(self) -> Counterexample | str | None:
         """A counterexample, or why there is no verdict, or None: all is proved."""
@@ -94,7 +87,7 @@ class PhaseRun:
                     return outcome
                 if outcome is not None:
                     reasons.append(outcome)
-                    self.remaining.append(self._known)
+                    self.left.append(self._known)
                     if self.record:  # what was told of this part is no proof
                         self.record.stories.pop(part.disjuncts, None)
         return "; ".join(dict.fromkeys(reasons)) or None

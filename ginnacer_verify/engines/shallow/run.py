@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.deadline import REACHED, Deadline
+from ginnacer_verify.deadline import REACHED
 from ginnacer_verify.engines.parts import Part, parts
-from ginnacer_verify.engines.progress import Observer, Progress
-from ginnacer_verify.engines.record import Record
+from ginnacer_verify.engines.progress import Progress
+from ginnacer_verify.engines.run import Run
 from ginnacer_verify.engines.shallow.bound import Bounded, ascended
 from ginnacer_verify.engines.shallow.problem import Regions, Shallow
 from ginnacer_verify.engines.shallow.propagate import Mask, clipped, propagated
 from ginnacer_verify.graph.chain import as_chain
-from ginnacer_verify.replay.judge import Counterexample, Judge, settle
+from ginnacer_verify.replay.judge import Counterexample, settle
 
 STEPS_ROOT, STEPS, STEPS_LAST = 150, 30, 400
 """How often multipliers are improved: for the whole box, for a region, and where nothing is left to be decided."""
@@ -41,29 +41,21 @@ class _Open:
     bound: float
 
 
-class ShallowRun:
+class ShallowRun(Run):
     """One property on a network with one hidden layer. Call `run`; `progress` can be asked at any time."""
 
-    def __init__(
-        self,
-        judge: Judge,
-        deadline: Deadline,
-        *,
-        threads: int = 1,
-        seed: int = 0,
-        falsify: bool = True,
-        observe: Observer | None = None,
-        record: Record | None = None,
-    ) -> None:
-        self.judge, self.deadline, self.threads, self.observe = judge, deadline, threads, observe
-        self.network = as_chain(judge.network)
-        self.disjuncts = judge.prop.disjuncts
+    def begin(self) -> None:
+        self.network = as_chain(self.judge.network)
+        self.disjuncts = self.judge.prop.disjuncts
         self.open: list[_Open] = []
         self.still: list[int] = []
         self.regions = self.unstable = 0
         self.stuck = False
-        self.remaining: list[Part] = []
-        """What a finisher is to decide: the disjuncts that are not proved."""
+        self.left: list[Part] = []
+
+    @property
+    def remaining(self) -> list[Part]:
+        return self.left
 
     def run(self) -> Counterexample | str | None:
         """A counterexample, or why there is no verdict, or None: all is proved."""
@@ -77,7 +69,7 @@ class ShallowRun:
                     return outcome
                 if outcome is not None:
                     reasons.append(outcome)
-                    self.remaining.append(Part(self.disjuncts[number].box, (number,)))
+                    self.left.append(Part(self.disjuncts[number].box, (number,)))
                 self.still.pop()
         return "; ".join(dict.fromkeys(reasons)) or None
 
