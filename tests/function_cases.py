@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.graph import piecewise, product, smooth
+from ginnacer_verify.graph import activations, elementary, piecewise, product, smooth
 from ginnacer_verify.graph.function import Function, Monotone, Relu
 
 mpmath.mp.dps = 60
@@ -65,32 +65,32 @@ CASES = [
     _rational(piecewise.Maximum(4), max),
     _rational(piecewise.Minimum(3), min),
     _rational(product.Product(), lambda x, y: x * y),
-    _rational(smooth.Square(), lambda y: y * y),
-    _rational(smooth.Reciprocal(), lambda y: 1 / y),
-    _rational(smooth.SoftmaxReciprocal(4), lambda y: 1 / y),
-    _rational(smooth.Power(3), lambda y: y**3),
-    _rational(smooth.Power(4), lambda y: y**4),
-    _rational(smooth.Power(-2), lambda y: 1 / y**2),
-    _rational(smooth.HardSwish(), lambda y: y * _clip(y / 6 + Fraction(1, 2), 0, 1)),
-    Case(smooth.Power(1.5), lambda y: mpmath.power(y, 1.5), positive=True),
-    Case(smooth.Power(0.3), lambda y: mpmath.power(y, 0.3), positive=True),
-    Case(smooth.Power(-0.5), lambda y: mpmath.power(y, -0.5), positive=True),
-    Case(smooth.Sqrt(), mpmath.sqrt, positive=True),
-    Case(smooth.Log(), mpmath.log, positive=True),
-    Case(smooth.SoftmaxLog(4), mpmath.log, positive=True),
-    Case(smooth.Exp(), mpmath.exp),
-    Case(smooth.Sigmoid(), lambda y: 1 / (1 + mpmath.exp(-y))),
-    Case(smooth.Tanh(), mpmath.tanh),
-    Case(smooth.Sin(), mpmath.sin),
-    Case(smooth.Cos(), mpmath.cos),
-    Case(smooth.Softplus(), _softplus),
-    Case(smooth.Elu(1.0), lambda y: y if y > 0 else mpmath.expm1(y)),
-    Case(smooth.Elu(2.5), lambda y: y if y > 0 else mpmath.mpf(2.5) * mpmath.expm1(y)),
-    Case(smooth.Erf(), mpmath.erf),
-    Case(smooth.Gelu(), lambda y: y * mpmath.erfc(-y / mpmath.sqrt(2)) / 2),
-    Case(smooth.GeluTanh(), _gelu_tanh),
-    Case(smooth.Silu(), lambda y: y / (1 + mpmath.exp(-y))),
-    Case(smooth.Mish(), lambda y: y * mpmath.tanh(_softplus(y))),
+    _rational(elementary.Square(), lambda y: y * y),
+    _rational(elementary.Reciprocal(), lambda y: 1 / y),
+    _rational(elementary.SoftmaxReciprocal(4), lambda y: 1 / y),
+    _rational(elementary.Power(3), lambda y: y**3),
+    _rational(elementary.Power(4), lambda y: y**4),
+    _rational(elementary.Power(-2), lambda y: 1 / y**2),
+    _rational(activations.HardSwish(), lambda y: y * _clip(y / 6 + Fraction(1, 2), 0, 1)),
+    Case(elementary.Power(1.5), lambda y: mpmath.power(y, 1.5), positive=True),
+    Case(elementary.Power(0.3), lambda y: mpmath.power(y, 0.3), positive=True),
+    Case(elementary.Power(-0.5), lambda y: mpmath.power(y, -0.5), positive=True),
+    Case(elementary.Sqrt(), mpmath.sqrt, positive=True),
+    Case(elementary.Log(), mpmath.log, positive=True),
+    Case(elementary.SoftmaxLog(4), mpmath.log, positive=True),
+    Case(elementary.Exp(), mpmath.exp),
+    Case(elementary.Sigmoid(), lambda y: 1 / (1 + mpmath.exp(-y))),
+    Case(elementary.Tanh(), mpmath.tanh),
+    Case(elementary.Sin(), mpmath.sin),
+    Case(elementary.Cos(), mpmath.cos),
+    Case(activations.Softplus(), _softplus),
+    Case(activations.Elu(1.0), lambda y: y if y > 0 else mpmath.expm1(y)),
+    Case(activations.Elu(2.5), lambda y: y if y > 0 else mpmath.mpf(2.5) * mpmath.expm1(y)),
+    Case(activations.Erf(), mpmath.erf),
+    Case(activations.Gelu(), lambda y: y * mpmath.erfc(-y / mpmath.sqrt(2)) / 2),
+    Case(activations.GeluTanh(), _gelu_tanh),
+    Case(activations.Silu(), lambda y: y / (1 + mpmath.exp(-y))),
+    Case(activations.Mish(), lambda y: y * mpmath.tanh(_softplus(y))),
 ]
 
 

@@ -4,12 +4,12 @@ import numpy as np
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.graph.convolution import Convolution, Geometry
+from ginnacer_verify.graph.elementary import Sigmoid, Tanh
 from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.graph import Builder, Graph, Tensor
 from ginnacer_verify.graph.linear import Dense, LinearMap, Select
 from ginnacer_verify.graph.piecewise import LeakyRelu, Maximum
 from ginnacer_verify.graph.product import Product
-from ginnacer_verify.graph.smooth import Sigmoid, Tanh
 
 SMOOTH: tuple[Function, ...] = (Sigmoid(), Tanh(), LeakyRelu(), Relu())
 

@@ -15,7 +15,7 @@ from ginnacer_verify.bounds.clipping import clipped
 from ginnacer_verify.bounds.forward import forward
 from ginnacer_verify.bounds.intervals import Known, intervals
 from ginnacer_verify.bounds.substitution import Planes, planes, tightened
-from ginnacer_verify.graph import piecewise, smooth
+from ginnacer_verify.graph import activations, elementary, piecewise
 from ginnacer_verify.graph.chain import graph_of
 from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.graph import Builder, Graph, Tensor
@@ -62,11 +62,11 @@ def test_every_value_lies_within_its_bounds(block: int) -> None:
 
 
 FUNCTIONS: tuple[Function, ...] = (
-    smooth.Sigmoid(),
-    smooth.Tanh(),
-    smooth.Sin(),
-    smooth.Square(),
-    smooth.Gelu(),
+    elementary.Sigmoid(),
+    elementary.Tanh(),
+    elementary.Sin(),
+    elementary.Square(),
+    activations.Gelu(),
     piecewise.Absolute(),
     piecewise.LeakyRelu(0.1),
     piecewise.Clip(-0.5, 0.5),

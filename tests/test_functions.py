@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.graph.activations import Elu
+from ginnacer_verify.graph.elementary import Power
 from ginnacer_verify.graph.function import Lines
 from ginnacer_verify.graph.piecewise import Clip, LeakyRelu
-from ginnacer_verify.graph.smooth import Elu, Power, Smooth
+from ginnacer_verify.graph.smooth import Smooth
 from ginnacer_verify.rounding import UNIT
 
 COUNT = 200

@@ -1,11 +1,12 @@
 """Halving boxes on graphs: verdicts by exhaustive enumeration and by dense sampling, with many disjuncts and boxes."""
 
 from fractions import Fraction
-from typing import cast
+from functools import partial
 
 import numpy as np
 import pytest
-from cases import BY_HAND, Case, box_of, one_disjunct, random_case
+from cases import BY_HAND, Case, box_of, one_disjunct
+from deciding import Nobody, as_by_enumeration, as_sampled, word_of
 from random_graphs import random_box, random_graph
 
 from ginnacer_verify.deadline import Deadline
@@ -13,7 +14,7 @@ from ginnacer_verify.engines.boxes.graph import GraphRun
 from ginnacer_verify.engines.boxes.rows import Rows
 from ginnacer_verify.engines.choice import choose
 from ginnacer_verify.engines.verify import verify
-from ginnacer_verify.graph import smooth
+from ginnacer_verify.graph import elementary
 from ginnacer_verify.graph.chain import graph_of
 from ginnacer_verify.graph.graph import Builder, Graph, Tensor
 from ginnacer_verify.graph.linear import Dense
@@ -21,44 +22,21 @@ from ginnacer_verify.graph.network import Network
 from ginnacer_verify.graph.product import Product
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import parse_vnnlib
-from ginnacer_verify.replay.judge import Counterexample, Judge
+from ginnacer_verify.replay.judge import Judge
 
 
 def decide(network: Network, prop: Property, *, falsify: bool = False, timeout: float = 10.0) -> str:
-    match GraphRun(Judge(network, prop), Deadline.after(timeout), falsify=falsify).run():
-        case None:
-            return "unsat"
-        case Counterexample():
-            return "sat"
-        case reason:
-            return reason
-
-
-class Nobody:
-    """A judge that confirms nothing: there is no model to replay on."""
-
-    def __init__(self, graph: Graph, prop: Property) -> None:
-        self.graph, self.prop, self.dtype = graph, prop, np.dtype("float32")
-
-    def __call__(self, x: object) -> None:
-        return None
+    return word_of(GraphRun(Judge(network, prop), Deadline.after(timeout), falsify=falsify))
 
 
 def proved(graph: Graph, prop: Property, timeout: float) -> bool:
-    judge = cast(Judge, Nobody(graph, prop))
-    return GraphRun(judge, Deadline.after(timeout), falsify=False, threads=1).run() is None
+    return GraphRun(Nobody.of(graph, prop), Deadline.after(timeout), falsify=False, threads=1).run() is None
 
 
 @pytest.mark.parametrize("block", range(3))
 def test_verdicts_are_those_of_exhaustive_enumeration(block: int) -> None:
     """100 random tiny networks a block, the falsifier off."""
-    undecided = 0
-    for seed in range(block * 100, block * 100 + 100):
-        case = random_case(seed)
-        word = decide(case.network, case.prop, timeout=2.0)
-        undecided += word not in {"sat", "unsat"}
-        assert word == case.expected or word not in {"sat", "unsat"}, f"seed {seed}"
-    assert undecided <= 5
+    as_by_enumeration(partial(decide, timeout=2.0), range(block * 100, block * 100 + 100), most_undecided=5)
 
 
 @pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.name)
@@ -69,27 +47,15 @@ def test_cases_by_hand(case: Case) -> None:
 
 @pytest.mark.parametrize("block", range(4))
 def test_graphs_with_skips_and_convolutions(block: int) -> None:
-    """50 random graphs a block, thresholds next to what dense sampling finds: nothing that was seen is called unsat,
-    and what lies well below everything seen is proved."""
-    for seed in range(block * 50, block * 50 + 50):
-        random = np.random.default_rng(seed)
-        graph = random_graph(seed)
-        lower, upper = random_box(random, graph.inputs)
-        points = lower + random.random((4000, graph.inputs)) * (upper - lower)
-        points[:64] = np.where(random.random((64, graph.inputs)) < 0.5, lower, upper)
-        row = random.normal(size=(1, graph.outputs))
-        least = float((graph.evaluate(points) @ row.T).min())
-        box = box_of(lower, upper)
-        assert not proved(graph, one_disjunct(box, row, [least + 1e-9 * (1 + abs(least))]), 0.1), f"seed {seed}"
-        assert proved(graph, one_disjunct(box, row, [least - 0.5 - abs(least)]), 20.0), f"seed {seed}"
+    as_sampled(proved, range(block * 50, block * 50 + 50))
 
 
 def test_smooth_functions_and_products_are_halved_to_the_end() -> None:
     """`sin(3x) * tanh(y)` between its true extremes, give or take 0.02."""
     builder = Builder()
     x = builder.input(2)
-    left = builder.apply(smooth.Sin(), builder.affine((x, Dense([[3.0, 0.0]]))))
-    right = builder.apply(smooth.Tanh(), builder.affine((x, Dense([[0.0, 1.0]]))))
+    left = builder.apply(elementary.Sin(), builder.affine((x, Dense([[3.0, 0.0]]))))
+    right = builder.apply(elementary.Tanh(), builder.affine((x, Dense([[0.0, 1.0]]))))
     graph = builder.graph(builder.apply(Product(), left, right), [Tensor("X", (1, 2))], [Tensor("Y", (1, 1))])
     box, largest = box_of([-1.0, -1.0], [1.0, 1.0]), float(np.tanh(1.0))
     for row in ([[1.0]], [[-1.0]]):
@@ -132,7 +98,7 @@ def test_what_is_left_covers_every_unsafe_input() -> None:
         row = random.normal(size=(1, graph.outputs))
         values = graph.evaluate(points) @ row.T
         prop = one_disjunct(box_of(lower, upper), row, [float(np.quantile(values, 0.2))])
-        run = GraphRun(cast(Judge, Nobody(graph, prop)), Deadline.after(0.1), falsify=False)
+        run = GraphRun(Nobody.of(graph, prop), Deadline.after(0.1), falsify=False)
         assert run.run() is not None
         unsafe = points[values[:, 0] <= prop.disjuncts[0].outputs.offset[0]]
         for x in unsafe:
@@ -161,7 +127,7 @@ def test_rows_that_float64_cannot_hold_are_charged() -> None:
 def test_few_varying_inputs_go_to_boxes_whatever_the_network_is() -> None:
     builder = Builder()
     x = builder.input(3)
-    y = builder.apply(smooth.Sigmoid(), builder.affine((x, Dense([[1.0, -1.0, 0.5]]))))
+    y = builder.apply(elementary.Sigmoid(), builder.affine((x, Dense([[1.0, -1.0, 0.5]]))))
     graph = builder.graph(y, [Tensor("X", (1, 3))], [Tensor("Y", (1, 1))])
     prop = one_disjunct(box_of(np.zeros(3), np.ones(3)), [[1.0]], [0.1])
     assert choose(graph, prop).engine == "boxes"

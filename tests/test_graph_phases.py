@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from cases import BY_HAND, Case, box_of, one_disjunct, random_case
+from cases import BY_HAND, Case
+from deciding import Nobody, as_by_enumeration, as_sampled, word_of
 from numpy.typing import NDArray
 from random_graphs import random_box, random_graph
-from test_regions import Nobody
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import intervals
@@ -20,30 +20,21 @@ from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Property
-from ginnacer_verify.replay.judge import Counterexample, Judge
+from ginnacer_verify.replay.judge import Judge
 
 
 def decide(network: Network | Graph, prop: Property, *, falsify: bool = False, timeout: float = 5.0) -> str:
-    judge = Judge(network, prop)
-    match GraphPhaseRun(judge, Deadline.after(timeout), threads=1, falsify=falsify).run():
-        case None:
-            return "unsat"
-        case Counterexample():
-            return "sat"
-        case reason:
-            return reason
+    return word_of(GraphPhaseRun(Judge(network, prop), Deadline.after(timeout), threads=1, falsify=falsify))
+
+
+def proved(graph: Graph, prop: Property, timeout: float) -> bool:
+    return GraphPhaseRun(Nobody.of(graph, prop), Deadline.after(timeout), threads=1, falsify=False).run() is None
 
 
 @pytest.mark.parametrize("block", range(3))
 def test_verdicts_are_those_of_exhaustive_enumeration(block: int) -> None:
     """30 random tiny networks a block, the falsifier off."""
-    undecided = 0
-    for seed in range(block * 30, block * 30 + 30):
-        case = random_case(seed)
-        word = decide(case.network, case.prop)
-        undecided += word not in {"sat", "unsat"}
-        assert word == case.expected or word not in {"sat", "unsat"}, f"seed {seed}"
-    assert undecided <= 2
+    as_by_enumeration(decide, range(block * 30, block * 30 + 30), most_undecided=2)
 
 
 @pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.name)
@@ -55,27 +46,7 @@ def test_cases_by_hand(case: Case) -> None:
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize("block", range(4))
 def test_graphs_of_every_shape(block: int, smooth: bool) -> None:
-    """Thresholds next to what dense sampling finds: nothing that was seen is called unsat, and what lies well below
-    everything seen is proved."""
-    for seed in range(block * 10, block * 10 + 10):
-        random = np.random.default_rng(seed)
-        graph = random_graph(seed, smooth=smooth)
-        lower, upper = random_box(random, graph.inputs)
-        points = lower + random.random((4000, graph.inputs)) * (upper - lower)
-        points[:64] = np.where(random.random((64, graph.inputs)) < 0.5, lower, upper)
-        row = random.normal(size=(1, graph.outputs))
-        least = float((graph.evaluate(points) @ row.T).min())
-        box = box_of(lower, upper)
-        reached = one_disjunct(box, row, [least + 1e-9 * (1 + abs(least))])
-        assert _decide_graph(graph, reached, 0.1) != "unsat", f"seed {seed}"
-        far = one_disjunct(box, row, [least - 0.5 - abs(least)])
-        assert _decide_graph(graph, far, 20.0) == "unsat", f"seed {seed}"
-
-
-def _decide_graph(graph: Graph, prop: Property, timeout: float) -> str:
-    judge = Nobody.of(graph, prop)
-    run = GraphPhaseRun(judge, Deadline.after(timeout), threads=1, falsify=False)
-    return "unsat" if run.run() is None else "open"
+    as_sampled(proved, range(block * 10, block * 10 + 10), smooth=smooth)
 
 
 @pytest.mark.parametrize("smooth", [False, True])

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from cases import BY_HAND, Case, box_of, one_disjunct, random_case, random_network
+from deciding import word_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import exact, networks
@@ -28,7 +29,7 @@ from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.replay.judge import Counterexample, Judge
+from ginnacer_verify.replay.judge import Judge
 
 POOL = ThreadPoolExecutor(2)
 LONG = Deadline.after(3600)
@@ -36,13 +37,7 @@ LONG = Deadline.after(3600)
 
 def phases(network: Network, prop: Property, *, falsify: bool = False, timeout: float = 60) -> str:
     """The engine's word for an instance."""
-    match PhaseRun(Judge(network, prop), Deadline.after(timeout), falsify=falsify).run():
-        case None:
-            return "unsat"
-        case Counterexample():
-            return "sat"
-        case reason:
-            return reason
+    return word_of(PhaseRun(Judge(network, prop), Deadline.after(timeout), falsify=falsify))
 
 
 def found_bounds(network: Network, box: Box) -> Bounds:

@@ -1,12 +1,11 @@
 """Branch and bound on graphs: verdicts by exhaustive enumeration and by dense sampling, whatever is cut."""
 
 from fractions import Fraction
-from typing import cast
 
 import numpy as np
 import pytest
-from cases import BY_HAND, Case, box_of, one_disjunct, random_case
-from random_graphs import random_box, random_graph
+from cases import BY_HAND, Case, box_of, one_disjunct
+from deciding import Nobody, as_by_enumeration, as_sampled, word_of
 
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines import regions
@@ -15,18 +14,15 @@ from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.properties.vnnlib import parse_vnnlib
-from ginnacer_verify.replay.judge import Counterexample, Judge
+from ginnacer_verify.replay.judge import Judge
 
 
 def decide(network: Network, prop: Property, *, falsify: bool = False, timeout: float = 2.0) -> str:
-    judge = Judge(network, prop)
-    match RegionRun(judge, Deadline.after(timeout), falsify=falsify).run():
-        case None:
-            return "unsat"
-        case Counterexample():
-            return "sat"
-        case reason:
-            return reason
+    return word_of(RegionRun(Judge(network, prop), Deadline.after(timeout), falsify=falsify))
+
+
+def proved(graph: Graph, prop: Property, timeout: float) -> bool:
+    return RegionRun(Nobody.of(graph, prop), Deadline.after(timeout), falsify=False).run() is None
 
 
 @pytest.mark.parametrize("few", [12, 0])
@@ -34,13 +30,7 @@ def decide(network: Network, prop: Property, *, falsify: bool = False, timeout: 
 def test_verdicts_are_those_of_exhaustive_enumeration(block: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """100 random tiny networks a block, the falsifier off; boxes are halved, or neurons are cut."""
     monkeypatch.setattr(regions, "FEW_INPUTS", few)
-    undecided = 0
-    for seed in range(block * 100, block * 100 + 100):
-        case = random_case(seed)
-        word = decide(case.network, case.prop)
-        undecided += word not in {"sat", "unsat"}
-        assert word == case.expected or word not in {"sat", "unsat"}, f"seed {seed}"
-    assert undecided <= 5
+    as_by_enumeration(decide, range(block * 100, block * 100 + 100), most_undecided=5)
 
 
 @pytest.mark.parametrize("few", [12, 0])
@@ -54,42 +44,8 @@ def test_cases_by_hand(case: Case, few: int, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("few", [12, 0])
 @pytest.mark.parametrize("block", range(4))
 def test_graphs_with_skips_and_convolutions(block: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """50 random graphs a block, thresholds next to what dense sampling finds: nothing that was seen is called unsat,
-    and what lies well below everything seen is proved."""
     monkeypatch.setattr(regions, "FEW_INPUTS", few)
-    for seed in range(block * 50, block * 50 + 50):
-        random = np.random.default_rng(seed)
-        graph = random_graph(seed)
-        lower, upper = random_box(random, graph.inputs)
-        points = lower + random.random((4000, graph.inputs)) * (upper - lower)
-        points[:64] = np.where(random.random((64, graph.inputs)) < 0.5, lower, upper)
-        row = random.normal(size=(1, graph.outputs))
-        least = float((graph.evaluate(points) @ row.T).min())
-        box = box_of(lower, upper)
-        reached = one_disjunct(box, row, [least + 1e-9 * (1 + abs(least))])
-        assert _decide_graph(graph, reached, 0.1) != "unsat", f"seed {seed}"
-        far = one_disjunct(box, row, [least - 0.5 - abs(least)])
-        assert _decide_graph(graph, far, 20.0) == "unsat", f"seed {seed}"
-
-
-def _decide_graph(graph: Graph, prop: Property, timeout: float) -> str:
-    """Without a model to replay on: only whether all is proved."""
-    judge = Nobody.of(graph, prop)
-    return "unsat" if RegionRun(judge, Deadline.after(timeout), falsify=False).run() is None else "open"
-
-
-class Nobody:
-    """A judge that confirms nothing."""
-
-    def __init__(self, graph: Graph, prop: Property) -> None:
-        self.graph, self.prop, self.dtype = graph, prop, np.dtype("float32")
-
-    @classmethod
-    def of(cls, graph: Graph, prop: Property) -> Judge:
-        return cast(Judge, cls(graph, prop))
-
-    def __call__(self, x: object) -> None:
-        return None
+    as_sampled(proved, range(block * 50, block * 50 + 50))
 
 
 def test_all_disjuncts_count() -> None:

@@ -6,9 +6,9 @@ and gradients vanish. Counterexamples are replayed on the original network all t
 
 import numpy as np
 
+from ginnacer_verify.graph.elementary import Exp, Sigmoid, Tanh
 from ginnacer_verify.graph.graph import Affine, Apply, Graph
 from ginnacer_verify.graph.linear import Scale, Select
-from ginnacer_verify.graph.smooth import Exp, Sigmoid, Tanh
 from ginnacer_verify.properties.property import Property
 
 

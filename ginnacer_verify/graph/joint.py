@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from ginnacer_verify.graph.elementary import Square
 from ginnacer_verify.graph.graph import Affine, Apply, Builder, Graph, Input, Original, Tensor
 from ginnacer_verify.graph.linear import LinearMap, Select
 from ginnacer_verify.graph.product import Product
-from ginnacer_verify.graph.smooth import Square
 
 
 def joined(originals: Sequence[Original], inputs: int, monomials: Sequence[tuple[int, ...]] = ()) -> Graph:

@@ -57,7 +57,7 @@ def mul(node: Node) -> Tensor:
 def product(node: Node, a: Tensor, b: Tensor) -> Tensor:
     """The product of two computed tensors, entry by entry; of a tensor with itself it is a Square."""
     if a.node == b.node and (a is b or np.array_equal(a.positions, b.positions)):
-        return node.make.applied(node.function("smooth", "Square"), a)
+        return node.make.applied(node.function("elementary", "Square"), a)
     return node.make.applied(node.function("product", "Product"), a, b)
 
 
@@ -78,7 +78,7 @@ def div(node: Node) -> Tensor:
 
 
 def _inverse(node: Node, tensor: Tensor) -> Tensor:
-    return node.make.applied(node.function("smooth", "Reciprocal"), tensor)
+    return node.make.applied(node.function("elementary", "Reciprocal"), tensor)
 
 
 def neg(node: Node) -> Tensor:

@@ -29,12 +29,12 @@ def leaky_relu(node: Node) -> Tensor:
 
 
 def elu(node: Node) -> Tensor:
-    return node.make.applied(node.function("smooth", "Elu", node.real("alpha", 1.0)), node.tensor())
+    return node.make.applied(node.function("activations", "Elu", node.real("alpha", 1.0)), node.tensor())
 
 
 def gelu(node: Node) -> Tensor:
     name = "GeluTanh" if node.attributes.get("approximate", "none") == "tanh" else "Gelu"
-    return node.make.applied(node.function("smooth", name), node.tensor())
+    return node.make.applied(node.function("activations", name), node.tensor())
 
 
 def prelu(node: Node) -> Tensor:
@@ -107,13 +107,13 @@ def power(node: Node) -> Tensor:
         case 1:
             return tensor
         case 2:
-            return node.make.applied(node.function("smooth", "Square"), tensor)
+            return node.make.applied(node.function("elementary", "Square"), tensor)
         case 0.5:
-            return node.make.applied(node.function("smooth", "Sqrt"), tensor)
+            return node.make.applied(node.function("elementary", "Sqrt"), tensor)
         case -1:
-            return node.make.applied(node.function("smooth", "Reciprocal"), tensor)
+            return node.make.applied(node.function("elementary", "Reciprocal"), tensor)
         case _:
-            return node.make.applied(node.function("smooth", "Power", exponent), tensor)
+            return node.make.applied(node.function("elementary", "Power", exponent), tensor)
 
 
 def _axes(node: Node, tensor: Tensor) -> tuple[int, ...]:
@@ -130,7 +130,7 @@ def reduce_sum(node: Node) -> Tensor:
     tensor = node.tensor()
     axes = _axes(node, tensor)
     if node.operator == "ReduceSumSquare":
-        tensor = node.make.applied(node.function("smooth", "Square"), tensor)
+        tensor = node.make.applied(node.function("elementary", "Square"), tensor)
     if not axes:
         return tensor
     total = node.make.summed(tensor, axes, bool(node.attributes.get("keepdims", 1)))
@@ -181,10 +181,10 @@ def _softmax(node: Node, tensor: Tensor) -> Tensor:
     entries = np.tile([1.0, -1.0], pairs)
     matrix = csr_array((entries, columns, np.arange(pairs + 1) * 2), shape=(pairs, rows * size))
     differences = node.make.mapped(tensor, Sparse(matrix), (rows, size, size - 1))
-    total = node.make.summed(node.make.applied(node.function("smooth", "Exp"), differences), (2,), bias=1.0)
+    total = node.make.summed(node.make.applied(node.function("elementary", "Exp"), differences), (2,), bias=1.0)
     if node.operator == "Softmax":
-        return node.make.applied(node.function("smooth", "SoftmaxReciprocal", size), total)
-    return node.make.scaled(node.make.applied(node.function("smooth", "SoftmaxLog", size), total), -1.0)
+        return node.make.applied(node.function("elementary", "SoftmaxReciprocal", size), total)
+    return node.make.scaled(node.make.applied(node.function("elementary", "SoftmaxLog", size), total), -1.0)
 
 
 def argmax(node: Node) -> Tensor:
@@ -194,35 +194,35 @@ def argmax(node: Node) -> Tensor:
 NONLINEAR: dict[str, Callable[[Node], Tensor]] = {
     "Abs": plain("piecewise", "Absolute"),
     "Clip": clip,
-    "Cos": plain("smooth", "Cos"),
+    "Cos": plain("elementary", "Cos"),
     "Elu": elu,
-    "Erf": plain("smooth", "Erf"),
-    "Exp": plain("smooth", "Exp"),
+    "Erf": plain("activations", "Erf"),
+    "Exp": plain("elementary", "Exp"),
     "Floor": plain("piecewise", "Floor"),
     "Gelu": gelu,
     "HardSigmoid": hard_sigmoid,
-    "HardSwish": plain("smooth", "HardSwish"),
+    "HardSwish": plain("activations", "HardSwish"),
     "LeakyRelu": leaky_relu,
-    "Log": plain("smooth", "Log"),
+    "Log": plain("elementary", "Log"),
     "LogSoftmax": softmax,
     "Max": max_min,
     "Min": max_min,
     "PRelu": prelu,
     "Pow": power,
-    "Reciprocal": plain("smooth", "Reciprocal"),
+    "Reciprocal": plain("elementary", "Reciprocal"),
     "ReduceMax": reduce_extremum,
     "ReduceMean": reduce_sum,
     "ReduceMin": reduce_extremum,
     "ReduceSum": reduce_sum,
     "ReduceSumSquare": reduce_sum,
     "Relu": relu,
-    "Sigmoid": plain("smooth", "Sigmoid"),
+    "Sigmoid": plain("elementary", "Sigmoid"),
     "Sign": plain("piecewise", "Sign"),
-    "Sin": plain("smooth", "Sin"),
+    "Sin": plain("elementary", "Sin"),
     "Softmax": softmax,
-    "Softplus": plain("smooth", "Softplus"),
-    "Sqrt": plain("smooth", "Sqrt"),
-    "Tanh": plain("smooth", "Tanh"),
+    "Softplus": plain("activations", "Softplus"),
+    "Sqrt": plain("elementary", "Sqrt"),
+    "Tanh": plain("elementary", "Tanh"),
 }
 REFUSED = {"ArgMax": argmax}
 """Known by name only to say what to do about them."""
