@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 Builder = Callable[[np.random.Generator], bytes]
@@ -83,4 +84,44 @@ def convolutional(seed: int = 0) -> bytes:
     graph.add("AveragePool", kernel_shape=[2, 2], strides=[2, 2])
     graph.add("Flatten")
     graph.add("Gemm", graph.weight(16, 3), graph.weight(3))
+    return graph.model()
+
+
+def ints(*values: int) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)
+
+
+def ones(*shape: int) -> NDArray[np.float32]:
+    return np.ones(shape, "f4")
+
+
+def residual() -> bytes:
+    """Skips of a signed value, of the input, and of a ReLU's output, over one and over two layers."""
+    graph = Graph([1, 4])
+    start = graph.add("MatMul", graph.weight(4, 4))
+    graph.add("Relu")
+    first = graph.add("MatMul", graph.weight(4, 4))
+    graph.add("Add", start)
+    graph.add("Relu")
+    graph.add("MatMul", graph.weight(4, 4))
+    graph.add("Sub", first)
+    graph.add("Add", "input")
+    graph.add("Relu")
+    graph.add("Concat", start, axis=1)
+    return graph.model()
+
+
+def two_sided() -> bytes:
+    """A constant on the left of every operator that takes one, and a shape computed in the graph."""
+    graph = Graph([1, 4])
+    values = graph.weight(4)
+    graph.constants.append(numpy_helper.from_array(values, "left"))
+    graph.add("Sub", "left", "input", first=False)
+    graph.add("Add", "left", graph.last, first=False)
+    graph.add("Mul", "left", graph.last, first=False)
+    kept = graph.add("Relu")
+    graph.add("Shape")
+    shape = graph.add("Concat", ints(1), axis=0)
+    graph.add("Reshape", kept, shape, first=False)
+    graph.add("Reshape", ints(1, 4))
     return graph.model()
