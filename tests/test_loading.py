@@ -173,6 +173,7 @@ def test_graph_of_and_chain_of_are_inverse() -> None:
 @pytest.mark.parametrize(
     "file",
     [
+        "cctsdb_yolo_2023/onnx/patch-3.onnx.gz",
         "cersyve/onnx/pendulum_finetune_inv.onnx.gz",
         "cgan_2023/onnx/cGAN_imgSz32_nCh_3_nonlinear_activations.onnx.gz",
         "cgan_2023/onnx/cGAN_imgSz32_nCh_3_upsample.onnx.gz",

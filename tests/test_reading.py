@@ -32,8 +32,8 @@ def _gated() -> bytes:
 @pytest.fixture
 def _misread(monkeypatch: pytest.MonkeyPatch) -> None:
     half: Mapping[str, object] = {"Relu": lambda node: node.make.scaled(node.make.applied(Relu(), node.tensor()), 0.5)}
-    monkeypatch.setattr(operators, "HANDLERS", {**operators.HANDLERS, **half})
-    monkeypatch.setattr("ginnacer_verify.loading.onnx.HANDLERS", operators.HANDLERS)
+    monkeypatch.setattr(operators, "OPERATORS", {**operators.OPERATORS, **half})
+    monkeypatch.setattr("ginnacer_verify.loading.onnx.OPERATORS", operators.OPERATORS)
 
 
 def test_what_is_read_rightly_passes() -> None:
