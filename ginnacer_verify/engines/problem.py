@@ -7,6 +7,7 @@ from functools import cached_property
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.choice import form_for, has_kernel
 from ginnacer_verify.engines.order import without_last
+from ginnacer_verify.engines.reading import check_reading
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.graph.folds import folded
@@ -42,8 +43,10 @@ class Problem:
         arithmetic: str = "real",
         foldable: bool = True,
     ) -> "Problem":
-        """Read the networks, join them if there are several, and fold once. Raises OutOfTime."""
+        """Read the networks, compare them with onnxruntime in the property's boxes, join them if there are several, and
+        fold once. Raises OutOfTime."""
         whole = subject(_networks(model, prop, deadline), prop)
+        check_reading(whole, prop, deadline)
         if arithmetic != "real":
             whole, prop = _executed(whole, prop)
         elif isinstance(whole, Graph) and not whole.originals:
