@@ -34,8 +34,9 @@ JUMPS = {"Sign", "Floor", "Truncate", "Equal", "ArgMax", "Table"}
 """Functions that make much of a rounding error."""
 
 
-def check_agreement(graph: Graph, box: Box | None = None, deadline: Deadline = FOREVER) -> None:
-    """Refuse a graph that differs from its own ONNX model by more than TOLERANCE, relative to the outputs' size.
+def check_agreement(graph: Graph, box: Box | None = None, deadline: Deadline = FOREVER) -> float:
+    """Refuse a graph that differs from its own ONNX model by more than TOLERANCE, relative to the outputs' size; by how
+    much it differs.
 
     With a box, a property's say, half of the points are in it: inside, at its corners and on its edges."""
     runtime = runtime_of(graph.model)
@@ -60,6 +61,7 @@ def check_agreement(graph: Graph, box: Box | None = None, deadline: Deadline = F
         raise NetworkError(
             f"what we read differs from onnxruntime by {error:.1e} (relative); please report this network"
         )
+    return error
 
 
 def relative_error(ours: Array, theirs: Array, share: float = 1.0) -> float:
