@@ -18,6 +18,7 @@ from ginnacer_verify.engines.choice import ENGINES, Choice, choose, form_for, ha
 from ginnacer_verify.engines.order import without_last
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
+from ginnacer_verify.engines.reading import check_reading
 from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.refinement import loop as cegar
 from ginnacer_verify.engines.refinement.abstracted import Options, Refine
@@ -91,6 +92,7 @@ def verify(
     try:
         prop = prop if isinstance(prop, Property) else read_vnnlib(prop, deadline=deadline)
         whole = subject(_networks(model, prop, deadline), prop)
+        check_reading(whole, prop, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     if certificate is not None and record is None:
