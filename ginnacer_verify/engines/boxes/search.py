@@ -221,7 +221,7 @@ def _times(bounds: Array, slacks: Array) -> Integers:
     """How often boxes are halved, by their bounds and by what was found of them: once where it looks unsafe."""
     miss = np.where(slacks > 0, np.fmax(-bounds / slacks, 1.0), 1.0)
     most = np.clip(int(np.log2(MOST_HALVES / len(bounds))), 1, MOST_TIMES)
-    return 1 + np.minimum(np.log(miss) / np.log(HOPELESS), most - 1).astype(np.int64)
+    return np.asarray(1 + np.minimum(np.log(miss) / np.log(HOPELESS), most - 1), dtype=np.int64)
 
 
 def _stuck(batch: Boxes) -> bool:
