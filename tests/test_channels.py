@@ -66,9 +66,7 @@ def test_channels_with_biases_of_their_own_stay() -> None:
     """The same kernel with another bias bends elsewhere."""
     random = np.random.default_rng(3)
     weight = random.normal(size=(1, 2, 3, 3))
-    graph = network(
-        np.concatenate([weight, -weight]), np.array([0.5, 0.5]), random.normal(size=(2, 2, 3, 3)), 0.0
-    )
+    graph = network(np.concatenate([weight, -weight]), np.array([0.5, 0.5]), random.normal(size=(2, 2, 3, 3)), 0.0)
     assert with_fewer_channels(graph) is graph
 
 
@@ -77,4 +75,5 @@ def test_merged_kernels_say_that_they_are_rounded() -> None:
     weight, after = random.normal(size=(1, 2, 3, 3)), random.normal(size=(2, 2, 3, 3))
     less = with_fewer_channels(network(np.concatenate([weight, weight]), np.zeros(2), after, 0.0))
     (merged,) = [one for node in less.nodes[3:4] for one in getattr(node, "maps", ())]
-    assert isinstance(merged, Convolution) and merged.roundings == 1
+    assert isinstance(merged, Convolution)
+    assert merged.roundings == 1

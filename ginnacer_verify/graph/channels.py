@@ -58,9 +58,7 @@ def _fold(nodes: list[Node], number: int, users: list[list[int]]) -> None:
     followers = [nodes[user] for user in users[number]]
     if len(kept) == len(first) or not all(_multiplies(follower, number) for follower in followers):
         return
-    chosen = Convolution(
-        one.weight[:, kept].reshape(1, len(kept), one.in_channels, *one.geometry.kernel), one.geometry
-    )
+    chosen = Convolution(one.weight[:, kept].reshape(1, len(kept), one.in_channels, *one.geometry.kernel), one.geometry)
     nodes[source] = Affine(before.sources, (chosen,), before.bias.reshape(len(first), -1)[kept].reshape(-1))
     nodes[number] = Apply((source,), relu.function, chosen.outputs)
     for user in set(users[number]):
