@@ -223,7 +223,7 @@ def _check_names(
     if initial is not None and initial not in INITIAL:
         raise InputError(f"initial={initial!r} is unknown; choose one of {', '.join(INITIAL)}")
     refinement_named(method_named(_method(abstraction)), refine)  # refuses what does not fit
-    if initial is not None and _method(abstraction) != "relational":
+    if initial is not None and _method(abstraction) not in ("relational", "leaning"):
         raise InputError(f"initial={initial!r} is for the relational abstraction, not for {_method(abstraction)}")
 
 
