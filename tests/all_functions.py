@@ -19,6 +19,7 @@ from ginnacer_verify.bounds.substitution import tightened
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.graph import GraphRun
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.graphs.run import GraphPhaseRun
 from ginnacer_verify.engines.regions import RegionRun
 from ginnacer_verify.graph.convolution import Convolution, Geometry
@@ -155,7 +156,7 @@ def faults(seed: int) -> Iterator[str]:
     least = float((y @ row.T).min())
     prop = one_disjunct(box_of(list(box.lower), list(box.upper)), row, [least + ROOM * (1 + abs(least))])
     for run in RUNS:
-        if run(Nobody.of(graph, prop), Deadline.after(SHORT), falsify=False, threads=1).run() is None:
+        if run(Nobody.of(graph, prop), Budget(Deadline.after(SHORT), threads=1, restarts=0)).run() is None:
             yield f"{run.__name__}: what was seen is proved absent"
 
 
