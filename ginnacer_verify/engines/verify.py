@@ -15,6 +15,7 @@ import numpy as np
 from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.choice import ENGINES, Choice, choose, form_for, has_kernel
+from ginnacer_verify.engines.execution import as_executed
 from ginnacer_verify.engines.order import without_last
 from ginnacer_verify.engines.parts import Part, parts
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
@@ -98,11 +99,7 @@ def verify(
     if certificate is not None and record is None:
         record = Record(prop)
     if arithmetic != "real":
-        if whole.originals:
-            raise InputError("properties with several networks or with products are decided in real arithmetic only")
-        if any(disjunct.ball is not None for disjunct in prop.disjuncts):
-            raise InputError("balls are decided in real arithmetic only")
-        whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
+        whole, prop = as_executed(whole, prop)
     elif isinstance(whole, Graph) and not whole.originals:
         whole = without_last(whole, prop)
     try:
@@ -110,7 +107,8 @@ def verify(
         network = form_for(given, prop, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
-    question = question_of(prop) if engine == "auto" and whole.originals else None
+    same = engine == "auto" and whole.originals and whole.arithmetic.is_real
+    question = question_of(prop) if same else None
     if question and all(name == "Relu" for name, _ in graph_of(whole).functions):
         choice = Choice("slopes", "one network twice, monotone in one input?")
     else:
