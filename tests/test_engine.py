@@ -15,6 +15,7 @@ from ginnacer_verify.engines.boxes import run as engine
 from ginnacer_verify.engines.boxes.problem import Folding, Problem, problem
 from ginnacer_verify.engines.boxes.run import NativeRun
 from ginnacer_verify.engines.boxes.search import Boxes, Memory, Search, record_of
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.native import OPEN, PROVED, Record, call
@@ -25,7 +26,9 @@ from ginnacer_verify.replay.judge import Judge
 
 def native(network: Network, prop: Property, *, threads: int = 1, falsify: bool = False, timeout: float = 60) -> str:
     """The engine's word for an instance."""
-    return word_of(NativeRun(Judge(network, prop), Deadline.after(timeout), threads=threads, falsify=falsify))
+    return word_of(
+        NativeRun(Judge(network, prop), Budget(Deadline.after(timeout), threads=threads, restarts=24 * falsify))
+    )
 
 
 def worst_row(task: Problem, x: Array) -> float:
@@ -216,7 +219,9 @@ def test_very_many_disjuncts_meet_the_deadline_with_little_memory() -> None:
     network = random_network(np.random.default_rng(0), (5, 300, 300, 5))
     box = box_of([-1.0] * 5, [1.0] * 5)
     disjunct = one_disjunct(box, np.eye(5), np.zeros(5)).disjuncts[0]
-    run = NativeRun(Judge(network, Property.of(*[disjunct] * 20000)), Deadline.after(0.5), threads=1, falsify=False)
+    run = NativeRun(
+        Judge(network, Property.of(*[disjunct] * 20000)), Budget(Deadline.after(0.5), threads=1, restarts=0)
+    )
     started = time.monotonic()
     assert isinstance(run.run(), str)
     assert time.monotonic() - started < 5
@@ -237,7 +242,7 @@ def test_threads_do_not_change_the_verdict_or_the_boxes() -> None:
     prop = read_vnnlib(benchmark("acasxu", "prop_4.vnnlib"))
     counts = []
     for threads in (1, 2):
-        run = NativeRun(Judge(network, prop), Deadline.after(60), threads=threads)
+        run = NativeRun(Judge(network, prop), Budget(Deadline.after(60), threads=threads))
         assert run.run() is None
         counts.append(run.progress().boxes)
     assert counts[0] == counts[1] > 1
