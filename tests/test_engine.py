@@ -14,7 +14,7 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes import run as engine
 from ginnacer_verify.engines.boxes.problem import Folding, Problem, problem
 from ginnacer_verify.engines.boxes.run import NativeRun
-from ginnacer_verify.engines.boxes.search import Boxes, Memory, Search, record_of
+from ginnacer_verify.engines.boxes.search import Boxes, Memory, Search, _times, record_of
 from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
@@ -120,7 +120,7 @@ def test_disjuncts_that_share_a_batch_are_bounded_as_they_are_alone(seed: int) -
         alone = problem(network, disjunct)
         np.testing.assert_allclose(alone.errors[0], together.errors[number], rtol=1e-9)
         for name, values in bounded(alone).values.items():
-            if name not in {"owner", "splits"}:
+            if name != "owner":
                 np.testing.assert_allclose(found[name][number], values[0], rtol=1e-9, atol=1e-9)
 
 
@@ -135,6 +135,27 @@ def test_non_finite_numbers_prove_nothing() -> None:
     prop = one_disjunct(box_of([-1e3, -1e3], [1e3, 1e3]), [[1.0]], [-1.0])
     with np.errstate(over="ignore", invalid="ignore"):
         assert bounded(problem(network, prop.disjuncts[0])).values["states"][0] == OPEN
+
+
+def test_hopeless_boxes_are_halved_several_times_and_nothing_is_lost() -> None:
+    """Each box as often as its bound misses, into parts that lie side by side and make up all of it."""
+    _, task, _ = small_instance(3)
+    search, inputs = Search(task, Memory()), task.low.shape[1]
+    boxes, times = search.frontier.take(1).part(np.zeros(4, dtype=np.intp)), np.array([1, 3, 2, 5])
+    whole = np.prod(boxes.high - boxes.low, axis=1)
+    search._halve(boxes, np.array([[1.0] + [1e-3] * (inputs - 1)] * 4), times)
+    found, owners = search.frontier.take(1000), np.repeat(np.arange(4), 2**times)
+    volume = np.prod(found.high - found.low, axis=1)
+    assert np.allclose(np.bincount(owners, volume), whole)
+    for i in range(4):
+        low, high = found.low[owners == i], found.high[owners == i]
+        middles, inside = (low + high) / 2, 0
+        for point in middles:
+            inside += int(((point >= low) & (point <= high)).all(axis=1).sum())
+        assert inside == len(middles)
+    bounds, slacks = np.array([-5.0, -7.0, -40.0, -np.inf, np.nan, -9.0]), np.array([1.0, 1.0, 1.0, 1.0, 1.0, -1.0])
+    assert _times(bounds, slacks).tolist() == [1, 2, 3, 5, 1, 1]
+    assert _times(np.full(400, -1e9), np.ones(400)).tolist() == [1] * 400  # there is room for few more boxes
 
 
 def test_halves_are_cut_where_there_is_a_number_in_between() -> None:
