@@ -124,9 +124,7 @@ class Boxes:
             return closed, leaves
         own = known.part(again)
         shares = mixtures(met[0][again], met[-1][again], own.lower[0], own.upper[0])
-        better, _ = self.climber.climb(
-            [leaves[i] for i in again], own, {}, STEPS, [Multipliers(rows=r) for r in shares]
-        )
+        better, *_ = self.climber.climb([leaves[i] for i in again], own, STEPS, [Multipliers(rows=r) for r in shares])
         done, _ = self.closer.close(better, known=own)
         closed, leaves = np.array(closed), list(leaves)
         for i, leaf, fine in zip(again, better, done, strict=True):
