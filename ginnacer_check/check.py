@@ -236,10 +236,12 @@ class Walk:
                 if not np.isfinite(at):
                     raise Refused(f"a value is cut at {at}, at byte {place}")
                 return [replace(below, decisions=(*region.decisions, (node, index, sign, at))) for sign in (1, -1)]
-            case proof.ONE:  # of the open disjuncts, and all others
-                chosen = region.open[stream.whole(len(region.open))]
-                others = tuple(number for number in region.open if number != chosen)
-                return replace(below, open=(chosen,)), replace(below, open=others)
+            case proof.SOME:  # of the open disjuncts, and all others
+                chosen = {stream.whole(len(region.open)) for _ in range(stream.whole(len(region.open) + 1))}
+                sides = [
+                    tuple(n for k, n in enumerate(region.open) if (k in chosen) is there) for there in (True, False)
+                ]
+                return [replace(below, open=side) for side in sides]
             case proof.BOUNDS:
                 return [replace(below, context=self._context(region))]
             case proof.LEMMA | proof.COMPARED:  # each claim has to be shown, and then all of them are known

@@ -68,6 +68,21 @@ class Disjunct:
                 self.upper[i] = min(end, self.upper.get(i, end))
             else:
                 self.lower[i] = max(end, self.lower.get(i, end))
+        linear = [[(names[0], c) for names, c in row.terms if len(names) == 1] for row in self.others]
+        inputs = [(terms, row) for terms, row in zip(linear, self.others, strict=True) if len(terms) == len(row.terms)]
+        while any([self._implied(dict(terms), row.offset) for terms, row in inputs]):
+            pass
+
+    def _implied(self, terms: dict[str, Fraction], offset: Fraction) -> bool:
+        """Add an end that is missing and follows from those of the other inputs of a row; whether there was one."""
+        ends = {name: (self.lower if c > 0 else self.upper).get(int(name[2:])) for name, c in terms.items()}
+        for name, c in terms.items():
+            own, others = self.upper if c > 0 else self.lower, [other for other in terms if other != name]
+            known = all(other[0] == "X" and ends[other] is not None for other in others)
+            if name[0] == "X" and known and int(name[2:]) not in own:
+                own[int(name[2:])] = (offset - sum(terms[other] * ends[other] for other in others)) / c
+                return True
+        return False
 
     @property
     def empty(self) -> bool:

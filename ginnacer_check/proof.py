@@ -15,7 +15,7 @@ from ginnacer_check.maps import Array
 
 MAGIC = b"GCERT 3\n"
 LONGEST_HEADER = 50_000_000
-HALVE, CUT, PHASE, VALUE, ONE, BOUNDS = b"H", b"I", b"R", b"V", b"D", b"B"
+HALVE, CUT, PHASE, VALUE, SOME, BOUNDS = b"H", b"I", b"R", b"V", b"D", b"B"
 LEMMA, COMPARED, LEAF, END = b"L", b"C", b"M", b"E"
 TIGHTEN, MIXED, SLOPES = 1, 2, 4
 """Flags of a leaf."""

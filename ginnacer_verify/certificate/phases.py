@@ -35,6 +35,12 @@ class Phases:
         self.climber = Climber(closer.problem, deadline)
         self.contexts = 0
 
+    def loose(self, region: Region) -> int:
+        """How many values that enter functions may have either sign on the whole region."""
+        known = self.closer.bounded([Leaf(region, tighten=True)])
+        ends = ((known.lower[number], known.upper[number]) for number in self.closer.problem.network.arguments)
+        return int(sum(np.count_nonzero((low < 0) & (high > 0)) for low, high in ends))
+
     def prove(self, root: int, region: Region) -> None:
         self.contexts -= 1  # other numbers than those of boxes
         (node,) = self.tree.cut(root, proof.BOUNDS, 1)

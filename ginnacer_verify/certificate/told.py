@@ -8,7 +8,7 @@ from ginnacer_check import proof
 from ginnacer_check.check import Problem
 from ginnacer_check.functions import RELU
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.certificate.tree import cut_value, lemma, whole
+from ginnacer_verify.certificate.tree import cut_value, lemma, some_of, whole
 from ginnacer_verify.engines.record import Claims, Closed, Grown, Halved, Record, Story
 
 Place = tuple[int, int]
@@ -57,7 +57,7 @@ class Told:
                         yield from self._tree(grown, row, decided, np.zeros(rows), len(self.sizes) if rows else layer)
                 case Closed(disjunct, row, tree, grown):
                     if len(left) > 1:
-                        yield proof.ONE + whole(left.index(disjunct))
+                        yield some_of([left.index(disjunct)])
                     left.remove(disjunct)
                     mine = np.flatnonzero(self.part.owner == disjunct)
                     yield from self._tree(grown, tree, decided, (mine == row).astype(float), len(self.sizes))

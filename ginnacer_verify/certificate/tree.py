@@ -3,7 +3,7 @@
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,14 +36,20 @@ class Tree:
         self.children[number] = tuple(self.new() for _ in range(count))
         return self.children[number]
 
+    def apart(self, number: int, region: Region, groups: Iterable[Collection[int]]) -> Iterator[tuple[int, Region]]:
+        """Give a node a branch for each group of open disjuncts; they are all that are open."""
+        for some in groups:
+            places = [k for k, disjunct in enumerate(region.open) if disjunct in some]
+            if len(places) < len(region.open):
+                own, rest = self.cut(number, some_of(places))
+                yield own, replace(region, open=tuple(n for n in region.open if n in some))
+                number, region = rest, replace(region, open=tuple(n for n in region.open if n not in some))
+            else:
+                yield number, region
+
     def each(self, number: int, region: Region) -> list[tuple[int, Region]]:
         """Give a node a branch for each open disjunct."""
-        found, left = [], region
-        while len(left.open) > 1:
-            first, number = self.cut(number, proof.ONE + whole(0))
-            found.append((first, replace(left, open=left.open[:1])))
-            left = replace(left, open=left.open[1:])
-        return [*found, (number, left)]
+        return list(self.apart(number, region, [(disjunct,) for disjunct in region.open]))
 
     def bytes_of(self, root: int) -> Iterator[bytes]:
         stack = [root]
@@ -61,6 +67,11 @@ def whole(value: int) -> bytes:
         found.append(low | (128 if value else 0))
         if not value:
             return bytes(found)
+
+
+def some_of(places: Sequence[int]) -> bytes:
+    """The open disjuncts at these places, and all others."""
+    return proof.SOME + whole(len(places)) + b"".join(map(whole, places))
 
 
 def halve(index: int) -> bytes:
