@@ -2,9 +2,10 @@
 
 A region is a box of inputs with decisions (a value that enters some function is at least so much, or at most).
 Everything comes in batches of regions. All results are float64 and hold in real arithmetic: on a network of fractions
-they are calculated exactly and rounded outwards; on a network of floats every rounding is charged, by the standard bound
-that a sum of n products is off by at most `n u / (1 - n u)` times the sum of the absolute values, in whatever order it
-is taken (Higham, Accuracy and Stability of Numerical Algorithms, 3.1; u is the unit roundoff). `TINY` is for underflow.
+they are calculated exactly and rounded outwards; on a network of floats every rounding is charged, by the standard
+bound that a sum of n products is off by at most `n u / (1 - n u)` times the sum of the absolute values, in whatever
+order it is taken (Higham, Accuracy and Stability of Numerical Algorithms, 3.1; u is the unit roundoff). `TINY` is for
+underflow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -122,8 +123,8 @@ def _interval(network: Network, node: Node, known: Known) -> tuple[Array, Array,
 def bounds(
     network: Network, lower: Array, upper: Array, within: Known | None, decided: Decided, tighten: bool = True
 ) -> Known:
-    """Intervals of all nodes on a batch of boxes; with `tighten`, what enters a function and is not decided there is also
-    bounded by back-substitution. `within` is known already: of one region around all of these, or of each."""
+    """Intervals of all nodes on a batch of boxes; with `tighten`, what enters a function is bounded by
+    back-substitution too. `within` is known already: of one region around all of these, or of each."""
     known = Known(compared=within.compared if within else {})
     for number, node in enumerate(network.nodes):
         if node.function:

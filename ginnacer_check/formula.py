@@ -70,17 +70,19 @@ class Disjunct:
                 self.lower[i] = max(end, self.lower.get(i, end))
         linear = [[(names[0], c) for names, c in row.terms if len(names) == 1] for row in self.others]
         inputs = [(terms, row) for terms, row in zip(linear, self.others, strict=True) if len(terms) == len(row.terms)]
-        while any([self._implied(dict(terms), row.offset) for terms, row in inputs]):
-            pass
+        found = bool(inputs)
+        while found:
+            found = any(self._implied(dict(terms), row.offset) for terms, row in inputs)
 
     def _implied(self, terms: dict[str, Fraction], offset: Fraction) -> bool:
         """Add an end that is missing and follows from those of the other inputs of a row; whether there was one."""
-        ends = {name: (self.lower if c > 0 else self.upper).get(int(name[2:])) for name, c in terms.items()}
+        if any(name[0] != "X" for name in terms):
+            return False
         for name, c in terms.items():
-            own, others = self.upper if c > 0 else self.lower, [other for other in terms if other != name]
-            known = all(other[0] == "X" and ends[other] is not None for other in others)
-            if name[0] == "X" and known and int(name[2:]) not in own:
-                own[int(name[2:])] = (offset - sum(terms[other] * ends[other] for other in others)) / c
+            own, i = self.upper if c > 0 else self.lower, int(name[2:])
+            others = [(d, (self.lower if d > 0 else self.upper).get(int(n[2:]))) for n, d in terms.items() if n != name]
+            if i not in own and all(end is not None for _, end in others):
+                own[i] = (offset - sum((d * end for d, end in others if end is not None), Fraction(0))) / c
                 return True
         return False
 

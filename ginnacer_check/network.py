@@ -170,8 +170,11 @@ class Reader:
         if kind == "Shape" or (not computed and kind not in NEVER_CONSTANT):
             results = self._run(proto, [np.zeros(v.shape) if isinstance(v, Value) else v for v in given])
         elif kind in MOVING and computed:
-            if attributes.get("mode", b"nearest") not in {b"nearest", b"constant"}:
-                raise Unreadable(f"a {kind} in a mode that calculates is not something that this program reads")
+            moved = slice(None) if kind == "Concat" else slice(1, None) if kind == "Where" else slice(0, 1)
+            others = set(range(len(given))).difference(range(len(given))[moved])
+            plain = attributes.get("mode", b"nearest") in {b"nearest", b"constant"}
+            if not plain or any(isinstance(given[k], Value) for k in others):
+                raise Unreadable(f"a {kind} that calculates, or by computed places, is not read here")
             results = self._move(proto, given)
         elif kind in ALIKE:
             results = [self.apply(FUNCTIONS[kind], self.values[proto.input[0]])]
@@ -324,9 +327,11 @@ class Reader:
         )
 
     def read_pow(self, _: Any, value: Value, exponent: Any) -> Value:
-        if isinstance(exponent, Value) or (np.asarray(exponent) != 2).any():
-            raise Unreadable("a power other than the square is not something that this program reads")
-        return self.product(value, value)
+        powers = set() if isinstance(exponent, Value) else set(np.ravel(exponent).tolist())
+        if len(powers) != 1 or not powers <= set(range(1, 9)):
+            raise Unreadable("a power other than from 1 to 8 is not something that this program reads")
+        result: Value = reduce(self.product, [value] * int(powers.pop()))
+        return result
 
     def read_leakyrelu(self, a: Any, value: Value) -> Value:
         return self.read_prelu(a, value, np.float32(a.get("alpha", 0.01)))
@@ -357,12 +362,12 @@ class Reader:
         return self.picked(result, np.moveaxis(back, -1, axis) if late else back.reshape(value.shape))
 
     def read_matmul(self, _: Any, left: Any, right: Any) -> Value:
-        l, r = (1, *left.shape)[-max(2, len(left.shape)) :], (*right.shape, 1)[: max(2, len(right.shape))]
-        front = np.broadcast_shapes(l[:-2], r[:-2])
+        shapes = (1, *left.shape)[-max(2, len(left.shape)) :], (*right.shape, 1)[: max(2, len(right.shape))]
+        front = np.broadcast_shapes(*(shape[:-2] for shape in shapes))
         shape = (*front, *left.shape[-2:-1], *right.shape[1:][-1:])
         here, there = (
             np.broadcast_to(places(one).reshape(s), (*front, *s[-2:])) if isinstance(one, Value) else one.reshape(s)
-            for one, s in ((left, l), (right, r))
+            for one, s in zip((left, right), shapes, strict=True)
         )
         if not isinstance(left, Value):
             result = self.weighed(here, self.picked(right, there))

@@ -106,7 +106,8 @@ def _header(line: bytes) -> Header:
         header = Header(
             str(given["status"]), tuple(map(str, given["networks"])), str(given["property"]),
             tuple(map(float, given.get("witness", ()))), bool(given.get("exact", False)),
-            tuple((int(one), int(other)) for one, other in given.get("twins", ())), tuple(map(str, given.get("tensors", ()))),
+            tuple((int(one), int(other)) for one, other in given.get("twins", ())),
+            tuple(map(str, given.get("tensors", ()))),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as problem:
         raise Refused(f"the second line of the file is not a header ({type(problem).__name__}: {problem})") from problem

@@ -54,7 +54,7 @@ def lowest(model: bytes) -> float:
     return float(least(as_chain(load(model)), prop.disjuncts[0]))
 
 
-def proved(model: bytes, text: bytes, path: Path, engine: str | None = None, seconds: float = 20.0) -> bytes | None:
+def proved(model: bytes, text: bytes, path: Path, engine: str | None = None, seconds: float = 120.0) -> bytes | None:
     """A certificate: by the records of an engine, or by the search that needs none."""
     record, verdict = None, Holds()
     if engine:

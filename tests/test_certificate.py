@@ -36,7 +36,7 @@ def read(model: bytes, inputs: int, outputs: int) -> Network:
     return read_networks([model], [Declared("", range(inputs), outputs)], inputs)
 
 
-def certified(model: bytes, text: bytes, path: Path, seconds: float = 20.0) -> bool:
+def certified(model: bytes, text: bytes, path: Path, seconds: float = 120.0) -> bool:
     return certify(model, text, Holds(), path, Deadline.after(seconds)).path is not None
 
 

@@ -28,8 +28,6 @@ from ginnacer_verify.version import __version__
 
 FEW_INPUTS = 12
 """Up to so many varying inputs boxes are halved; beyond, ReLUs are decided."""
-FEW_LOOSE = 12
-"""So few undecided ReLUs are decided in any case, if no boxes were recorded."""
 
 
 def certify_of(
@@ -41,7 +39,7 @@ def certify_of(
     record: Record | None,
 ) -> Certified:
     """Write a certificate for a verdict about a network that was read, and a property or its file."""
-    originals = [one.network for one in network.originals] if isinstance(network, Graph) else []
+    originals: list[Network | Graph] = [one.network for one in network.originals] if isinstance(network, Graph) else []
     models = [one.model for one in originals or [network] if isinstance(one, Graph) and one.model]
     if not models or len(models) < len(originals):
         return Certified(None, "no certificate: a network did not come from an ONNX model")
@@ -128,11 +126,9 @@ def _prove(problem: Problem, tree: Tree, closer: Closer, deadline: Deadline, rec
     for number, part in enumerate(problem.parts):
         root = tree.new()
         region = Region(number, part.lower, part.upper, part.disjuncts)
-        phases = phases or Phases(closer, tree, deadline)
-        told = any(record.cut_of(disjunct, part.lower, part.upper) is not None for disjunct in part.disjuncts)
-        few = np.count_nonzero(part.lower < part.upper) <= FEW_INPUTS
-        if few and (told or phases.loose(region) > FEW_LOOSE):
+        if np.count_nonzero(part.lower < part.upper) <= FEW_INPUTS:
             boxes.prove(root, region)
         else:
+            phases = phases or Phases(closer, tree, deadline)
             phases.prove(root, region)
         yield root

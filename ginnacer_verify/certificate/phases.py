@@ -25,6 +25,8 @@ class Open:
     node: int
     region: Region
     start: Multipliers | None = field(default=None, repr=False)
+    halved: bool = False
+    """Then its values are bounded anew."""
 
 
 class Phases:
@@ -34,12 +36,6 @@ class Phases:
         self.closer, self.tree, self.deadline = closer, tree, deadline
         self.climber = Climber(closer.problem, deadline)
         self.contexts = 0
-
-    def loose(self, region: Region) -> int:
-        """How many values that enter functions may have either sign on the whole region."""
-        known = self.closer.bounded([Leaf(region, tighten=True)])
-        ends = ((known.lower[number], known.upper[number]) for number in self.closer.problem.network.arguments)
-        return int(sum(np.count_nonzero((low < 0) & (high > 0)) for low, high in ends))
 
     def prove(self, root: int, region: Region) -> None:
         self.contexts -= 1  # other numbers than those of boxes
@@ -59,8 +55,10 @@ class Phases:
         while stack:
             if self.deadline.passed:
                 raise OutOfTime
-            batch = [stack.pop() for _ in range(min(BATCH, len(stack)))]
-            leaves = [Leaf(one.region) for one in batch]
+            batch = [stack.pop()]
+            while stack and len(batch) < BATCH and stack[-1].halved == batch[0].halved:
+                batch.append(stack.pop())
+            leaves = [Leaf(one.region, tighten=one.halved) for one in batch]
             known = self.closer.bounded(leaves)
             steps = STEPS if batch[0].region.decisions else STEPS_ROOT
             leaves, found, ours = self.climber.climb(leaves, known, steps, [one.start for one in batch])
@@ -78,10 +76,11 @@ class Phases:
             steep = np.abs(found.planes.slope[i, 0]) + 1e-12
             at = widest(one.region, steep, one.region.upper - one.region.lower + 1e-300)
             pairs = zip(self.tree.cut(one.node, halve(at)), halves_of(one.region, at), strict=True)
-            return [Open(node, region, start) for node, region in pairs]
+            return [Open(node, region, start, halved=True) for node, region in pairs]
         argument = self.closer.problem.network.arguments.index(place[0])
         nodes = self.tree.cut(one.node, cut_value(argument, *place[1:]))
         decisions = [(*one.region.decisions, (*place[:2], sign, place[2])) for sign in (1, -1)]
         return [
-            Open(node, replace(one.region, decisions=some), start) for node, some in zip(nodes, decisions, strict=True)
+            Open(node, replace(one.region, decisions=some), start, one.halved)
+            for node, some in zip(nodes, decisions, strict=True)
         ]
