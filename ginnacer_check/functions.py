@@ -181,6 +181,6 @@ FUNCTIONS = {one.name: one for one in (
     Function("Cos", (np.cos,), turning(lambda s: np.arcsin(-s), lambda s: np.pi - np.arcsin(-s)),
              defined=lambda low, high: high - low < 6, span=(-1, 1)),
     Function("Floor", (lambda y: np.ceil(y) - 1, np.floor), steps),
-    Function("Sign", (lambda y: np.where(y > 0, 1.0, -1.0), lambda y: np.where(y < 0, -1.0, 1.0)),
+    Function("Sign", (lambda y: np.where(y > 0, 1.0, -1.0), lambda y: np.where(y < 0, -1.0, 1.0), np.sign),
              inner(lambda s: 0 * s), span=(-1, 1)),
 )}  # fmt: skip

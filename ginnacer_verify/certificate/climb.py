@@ -20,8 +20,8 @@ from ginnacer_verify.graph.elementary import Cos, Exp, Log, Reciprocal, Sigmoid,
 from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input, Node, Tensor
 from ginnacer_verify.graph.linear import LinearMap
-from ginnacer_verify.graph.piecewise import Floor, Sign
 from ginnacer_verify.graph.product import Product
+from ginnacer_verify.graph.steps import Floor, Sign
 from ginnacer_verify.graph.twin import Twin
 
 OURS = (Cos, Exp, Floor, Log, Product, Reciprocal, Relu, Sigmoid, Sign, Sin, Sqrt, Square, Tanh, Twin)
