@@ -103,7 +103,11 @@ class Problem:
     """The network and the property, read by ourselves."""
 
     def __init__(self, model: bytes, text: bytes) -> None:
-        self.network, self.formula = read_network(model), read_formula(text.decode())
+        try:
+            words = text.decode()
+        except UnicodeDecodeError as problem:
+            raise Unreadable("the property is not a text file") from problem
+        self.network, self.formula = read_network(model), read_formula(words)
         sizes = self.network.nodes[0].size, self.network.nodes[-1].size
         if sizes != self.formula.sizes:
             raise Unreadable(f"the network has {sizes[0]} inputs and {sizes[1]} outputs, the property has others")

@@ -318,7 +318,11 @@ class Reader:
 def read_network(model: bytes) -> Network:
     """The network of an ONNX file, or Unreadable."""
     try:
-        return Reader(onnx.load_model_from_string(model)).network()
+        proto = onnx.load_model_from_string(model)
+    except Exception as problem:
+        raise Unreadable("the network is not an ONNX file") from problem
+    try:
+        return Reader(proto).network()
     except Unreadable:
         raise
     except Exception as problem:

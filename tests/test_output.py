@@ -85,7 +85,7 @@ def test_a_data_set_by_one_command(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (tmp_path / "out/results.csv").read_text().count("\n") == 5
     assert np.load(tmp_path / "out/adversarial.npz")["0_0.05"].shape == gv.load(NET).input_shape
     assert main([*words[:2], NET, *words[3:], "-o", str(tmp_path / "out")]) == 2
-    assert "holds no array" in capsys.readouterr().err
+    assert "is not an array" in capsys.readouterr().err
 
 
 def test_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,7 +192,7 @@ def test_the_original_of_a_clipped_box() -> None:
 def test_what_is_no_image_is_refused() -> None:
     assert image(np.zeros(12), (1, 3, 2, 2)).shape == (2, 2, 3)
     assert image(np.zeros(9), (9,)).shape == (3, 3)
-    with pytest.raises(InputError, match="no image"):
+    with pytest.raises(InputError, match="not images"):
         image(np.zeros(5), (5,))
 
 

@@ -107,11 +107,23 @@ def certify(
     progress: Callable[[int, int, Result | None], None] | None = None,
     **options: Any,
 ) -> Certified:
-    """Whether each input keeps its label within `eps`, or within each of several.
+    """Whether each input of a data set keeps its label.
 
-    `timeout` is for one input and radius. With a `folder` results are kept in `folder/results.jsonl` and taken up from
-    there. `radii` also narrows each certified or attacked input's radius. Other options are those of `verify`."""
-    points, wanted = values_of(inputs), np.asarray(values_of(labels), dtype=np.int64).ravel()
+    Args:
+        model: A file, an ONNX model, its bytes, a torch module or a network that was read.
+        inputs: One input per row.
+        labels: One class per input.
+        eps: How far inputs may be moved: a number, or several for as many rows of the result's `table`.
+        norm: How distances are measured: "inf" (the largest change of a value), 2 or 1.
+        within: The range of values that inputs can have, or None for any.
+        timeout: Seconds for one input and radius.
+        folder: Where results are kept, in `results.jsonl`: a second call takes up what the first one left.
+        jobs: How many inputs at a time, in processes of their own.
+        radii: Also look for the largest radius of each input.
+        progress: Called with the number of results that are there, of all, and the last one.
+        options: Those of `verify`.
+    """
+    points, wanted = np.atleast_1d(values_of(inputs)), np.ravel(values_of(labels))
     if not len(wanted) or len(points) != len(wanted):
         raise InputError(f"{len(points)} inputs and {len(wanted)} labels do not fit together")
     network = as_network(model, shapes_for(points.shape[1:]))
@@ -120,6 +132,7 @@ def certify(
     distances = [float(one) for one in np.atleast_1d(values_of(eps))]
     if not all(0 <= one < np.inf for one in distances):
         raise InputError("eps must be one or several finite numbers, 0 or more")
+    _check_values(points, wanted, network.outputs, within)
     common = {"norm": norm, "within": within, "timeout": timeout, "radii": radii, "options": options}
     content = content_of(network)
     tasks = [
@@ -137,6 +150,20 @@ def certify(
         journal.add(result)
         tell(len(found), len(tasks), result)
     return Certified(tuple(found[task.digest] for task in tasks))
+
+
+def _check_values(points: Array, labels: Array, classes: int, within: tuple[float, float] | None) -> None:
+    """Refuse what would silently count as misclassified."""
+    low, high = within or (-np.inf, np.inf)
+    if not low <= high:
+        raise InputError(f"the range of values must have a lower and an upper end, not {low:g} and {high:g}")
+    if not np.isfinite(points).all():
+        raise InputError("an input holds a value that is not a finite number")
+    if points.min() < low or points.max() > high:
+        reach = f"the inputs reach from {points.min():g} to {points.max():g}, outside of the range {low:g} to {high:g}"
+        raise InputError(f"{reach}: scale them, or give the range that they have")
+    if not np.isin(labels, np.arange(classes)).all():
+        raise InputError(f"labels must be class numbers from 0 to {classes - 1}")
 
 
 def _task(content: bytes, index: int, x: Array, label: int, eps: float, common: dict[str, Any]) -> Task:
