@@ -18,7 +18,7 @@ test: .venv/all.done
 
 fuzz: .venv/all.done
 	$(PIP) atheris
-	.venv/bin/python benchmarks/fuzz.py --seconds 120
+	.venv/bin/python benchmarks/fuzz.py --seconds 67
 
 check: .venv/all.done
 	.venv/bin/ruff check .

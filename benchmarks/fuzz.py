@@ -1,6 +1,6 @@
-"""Coverage-guided fuzzing of everything that reads files: properties, networks, witnesses, certificates and TOML.
+"""Coverage-guided fuzzing of everything that reads files: properties, networks, witnesses, certificates, TOML, results.
 
-    python benchmarks/fuzz.py [TARGET ...] [--seconds 120] [--work fuzz]
+    python benchmarks/fuzz.py [TARGET ...] [--seconds 67] [--work fuzz]
 
 Each target gets a process and so many seconds (`make fuzz`: all of them, ten minutes). What it learns stays in the work
 folder, where the next run goes on. A crash, a hang or too much memory ends the target's run: the input is printed and
@@ -33,7 +33,7 @@ def one(target: str, options: list[str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="TARGET")
-    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--seconds", type=int, default=67)
     parser.add_argument("--work", type=Path, default=Path("fuzz"))
     args = parser.parse_args()
     from fuzz_targets import CORPUS, TARGETS

@@ -330,8 +330,10 @@ def test_a_journal_leaves_out_what_is_torn_and_writes_nothing_twice(tmp_path: Pa
         {"trace": [1]},
         {"tool": ["a"]},
         {"memory": float("inf")},
+        {"memory": 10**400},
+        {"exit_code": -(10**30)},
     ],
-    ids=str,
+    ids=lambda wrong: str(wrong)[:40],
 )
 def test_a_row_with_values_of_other_kinds_is_none(wrong: dict[str, object], tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"

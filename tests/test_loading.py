@@ -173,7 +173,7 @@ def test_a_gate_far_from_the_unit_cube_is_seen_in_the_box(monkeypatch: pytest.Mo
     right = parse_onnx(gated())
     agree.check_agreement(right, Box(np.array([100.0]), np.array([200.0])))
     monkeypatch.setitem(
-        operators.HANDLERS, "Relu", lambda node: node.make.scaled(node.make.applied(Relu(), node.tensor()), 0.5)
+        operators.OPERATORS, "Relu", lambda node: node.make.scaled(node.make.applied(Relu(), node.tensor()), 0.5)
     )
     wrong = parse_onnx(gated())
     with pytest.raises(NetworkError, match="differs from onnxruntime"):
@@ -192,6 +192,7 @@ def test_graph_of_and_chain_of_are_inverse() -> None:
 @pytest.mark.parametrize(
     "file",
     [
+        "cctsdb_yolo_2023/onnx/patch-3.onnx.gz",
         "cersyve/onnx/pendulum_finetune_inv.onnx.gz",
         "cgan_2023/onnx/cGAN_imgSz32_nCh_3_nonlinear_activations.onnx.gz",
         "cgan_2023/onnx/cGAN_imgSz32_nCh_3_upsample.onnx.gz",

@@ -136,8 +136,8 @@ def trace_plots(records: Sequence[dict[str, Any]], points: int) -> list[dict[str
     batches = [record for record in records if "boxes" in record][::step]
     plots = []
     if len(rounds) > 1:
-        kept = _series("ReLUs kept", [sum(record["kept_per_layer"]) for record in rounds])
-        unstable = _series("unstable", [sum(record["unstable_per_layer"]) for record in rounds])
+        kept = _series("ReLUs kept", [_total(record, "kept_per_layer") for record in rounds])
+        unstable = _series("unstable", [_total(record, "unstable_per_layer") for record in rounds])
         plots += [{"label": "round", "series": [kept, unstable]}]
         plots += [
             {"label": "round", "series": [_series("excess at the witness", [_number(r, "bound") for r in rounds])]}
@@ -159,3 +159,9 @@ def _series(name: str, values: list[Any]) -> dict[str, Any]:
 def _number(record: dict[str, Any], name: str) -> float | None:
     value = record.get(name)
     return value if isinstance(value, int | float) else None
+
+
+def _total(record: dict[str, Any], name: str) -> float | None:
+    values = record.get(name)
+    numbers = isinstance(values, list) and all(isinstance(value, int | float) for value in values)
+    return sum(values) if numbers else None  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import io
 import json
+import math
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -20,6 +21,8 @@ JOURNAL = "results.jsonl"
 RowKey: TypeAlias = tuple[str, str, str, str]
 TEXTS = ("category", "network", "property", "tool", "verdict", "expected", "reason", "started", "host")
 NUMBERS = ("seconds", "timeout", "load", "exit_code", "memory")
+LARGEST = 1e18
+"""No second, byte or exit code is counted this far."""
 KINDS: dict[str, Any] = {
     **dict.fromkeys(TEXTS, str),
     **dict.fromkeys(NUMBERS, (int, float)),
@@ -59,9 +62,23 @@ class Row:
             value = getattr(row, name)
             if not isinstance(value, kinds) or isinstance(value, bool):
                 raise ValueError(f"{name} is {value!r}")
+            if name in NUMBERS and not abs(value) < LARGEST:
+                raise ValueError(f"{name} is no sensible number")
         if not all(isinstance(record, dict) for record in row.trace):
             raise ValueError("the trace is none")
+        _check_details(row.details)
         return row
+
+
+def _check_details(details: dict[str, Any]) -> None:
+    """Refuse what the report would stumble over."""
+    relus, found = details.get("relus") or {}, details.get("counterexample") or {}
+    if not isinstance(details.get("seconds", 0.0), int | float):
+        raise ValueError("the seconds are no number")
+    if not isinstance(relus, dict) or (relus and not {"total", "unstable", "kept"} <= set(relus)):
+        raise ValueError("the ReLUs are not counted")
+    if not (isinstance(found, dict) and all(isinstance(found.get(name, []), list) for name in ("x", "y"))):
+        raise ValueError("the counterexample is none")
 
 
 def row_key(row: Row) -> RowKey:
@@ -133,17 +150,24 @@ def read_rows(path: Path) -> tuple[list[Row], int]:
         raise InputError(f"{path} cannot be read: {problem.strerror}") from problem
     for line in lines:
         try:
-            row = Row.of(json.loads(line, parse_constant=_no_number))
+            row = Row.of(json.loads(line, parse_constant=_no_number, parse_float=_number))
             if not line.endswith(b"\n"):
                 raise ValueError("the end of the line is missing")
             rows.setdefault(row_key(row), row)
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             torn += 1
     return list(rows.values()), torn
 
 
 def _no_number(word: str) -> None:
     raise ValueError(f"{word} is no number")
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is more than any number")
+    return value
 
 
 def write_file(path: Path, text: str) -> None:

@@ -128,7 +128,7 @@ def read_tools(path: Path) -> list[Tool]:
     """The tools of a TOML file: one table each, with `command` and perhaps `verdict` and `words`."""
     try:
         tables = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
         raise InputError(f"{path} cannot be read: {plainly(problem)}") from problem
     tools = [_tool(name, table, f"{path}, [{name}]") for name, table in tables.items()]
     if not tools:
@@ -143,7 +143,10 @@ def _tool(name: str, table: Any, place: str) -> Tool:
     if unknown:
         raise InputError(f"{place}: {', '.join(sorted(unknown))} is not known; write command, verdict, words")
     command = table.get("command")
-    words = shlex.split(command) if isinstance(command, str) else command
+    try:
+        words = shlex.split(command) if isinstance(command, str) else command
+    except ValueError as problem:
+        raise InputError(f"{place}: command cannot be split into words: {problem}") from problem
     if not words or not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise InputError(f"{place}: write command as a text or a list of texts")
     for needed in ("{network}", "{property}"):
@@ -153,7 +156,7 @@ def _tool(name: str, table: Any, place: str) -> Tool:
 
 
 def _words(table: Any, place: str) -> dict[str, str]:
-    if not isinstance(table, dict) or not set(table.values()) <= set(VERDICTS):
+    if not isinstance(table, dict) or not all(word in VERDICTS for word in table.values()):
         raise InputError(f"{place}: words maps what the tool says to {', '.join(VERDICTS)}")
     return dict(table)
 
@@ -162,7 +165,7 @@ def _pattern(table: dict[str, Any], place: str) -> str:
     pattern = table.get("verdict", "")
     try:
         groups = re.compile(pattern).groups if pattern else 1
-    except (re.error, TypeError) as problem:
+    except (re.error, TypeError, OverflowError, RecursionError) as problem:
         raise InputError(f"{place}: verdict is not a regular expression: {problem}") from problem
     if groups != 1:
         raise InputError(f"{place}: verdict needs one group in parentheses, the verdict's word")
@@ -179,7 +182,7 @@ def _own(outcome: Outcome) -> Reading:
     try:
         details = json.loads(outcome.stdout)
         verdict, reason = details.pop("verdict", "error"), details.pop("reason", "") or details.pop("error", "")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, TypeError):
         details, verdict = {}, "error"
         reason = f"it ended with exit code {outcome.exit_code}: {_last_line(outcome)}"[:500]
     return verdict if verdict in VERDICTS else "error", reason, details, trace_of(outcome.stderr.splitlines())

@@ -28,6 +28,7 @@ from ginnacer_verify.engines.slopes import decide, question_of
 from ginnacer_verify.engines.verdict import Statistics, Undecided, Verdict
 from ginnacer_verify.errors import InputError, OutOfTime
 from ginnacer_verify.graph.chain import as_chain, graph_of
+from ginnacer_verify.graph.folds import folded
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading.model import Model, as_network, shapes_for
@@ -117,7 +118,8 @@ def verify(
     elif isinstance(whole, Graph) and not whole.originals:
         whole = without_last(whole, prop)
     try:
-        given, network = whole, form_for(whole, prop, engine, deadline)
+        given = folded(whole) if isinstance(whole, Graph) and record is None and engine != "cegar" else whole
+        network = form_for(given, prop, engine, deadline)
     except OutOfTime as problem:
         return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
     question = question_of(prop) if engine == "auto" and whole.originals else None
