@@ -62,7 +62,7 @@ def draw(rounds: Sequence[Record]) -> "Figure":
     who, bound, seconds = figure.subplots(3, 1, sharex=True, height_ratios=(4 if shared else 1.5, 1, 1))
     numbers = [record["round"] for record in rounds]
     if shared:
-        _blocks(who, rounds)
+        blocks(who, rounds)
     else:
         _counts(who, rounds)
     for _, some in itertools.groupby(rounds, _place):
@@ -106,7 +106,7 @@ def _units(record: Record, layer: int) -> dict[int, tuple[str, tuple[int, ...]]]
     return found | {i: ("relaxed", (i,)) for i in here["relaxed"]}
 
 
-def _blocks(axes: "Axes", rounds: Sequence[Record]) -> None:
+def blocks(axes: "Axes", rounds: Sequence[Record]) -> None:
     """One column per round; neurons are in an order in which those that share a ReLU are next to each other."""
     from matplotlib.collections import PolyCollection
     from matplotlib.patches import Patch
