@@ -15,6 +15,7 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import intervals
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.graph import GraphRun
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.errors import UnsupportedOperator
 from ginnacer_verify.graph.graph import Builder, Graph, Tensor
@@ -95,7 +96,7 @@ def test_all_real_places_are_decided(
     for shift, expected in ((1e-3, "unsat"), (-1e-3, "sat")):
         prop = asking(lower, upper, sign, extreme + sign * shift)
         assert verify(network, prop, timeout=30).word == expected
-        run = GraphRun(Judge(network, prop), Deadline.after(30), falsify=False)
+        run = GraphRun(Judge(network, prop), Budget(Deadline.after(30), restarts=0))
         assert word_of(run) == expected
 
 

@@ -100,7 +100,8 @@ class Floor(Function):
     def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
         """At the step nearest to the middle; just below it, if the interval ends there."""
         lo, hi = lower[0], upper[0]
-        at = np.clip(np.round(lo / 2 + hi / 2), np.floor(lo) + 1, np.floor(hi))
+        with np.errstate(invalid="ignore"):
+            at = np.clip(np.round(lo / 2 + hi / 2), np.floor(lo) + 1, np.floor(hi))
         at = np.where(at == hi, np.nextafter(hi, -np.inf), at)
         return first_at(np.where((at > lo) & (at < hi), at, np.nan))
 

@@ -50,9 +50,8 @@ class Table(Flat):
     def _looked_up(self, numbers: Sequence[Array], count: int, entry: Callable[[Place], Array]) -> Array:
         """`count` values for each element, `entry` being asked once for those of a row that have the same numbers."""
         shape = np.broadcast_shapes(*(one.shape for one in numbers))
-        whole = np.stack([np.broadcast_to(np.trunc(one), shape) for one in numbers]).reshape(
-            len(numbers), -1, shape[-1]
-        )
+        whole = np.stack([np.broadcast_to(np.trunc(one), shape) for one in numbers])
+        whole = whole.reshape(len(numbers), prod(shape[:-1]), shape[-1])
         found = np.empty((count, *whole.shape[1:]))
         for row in range(whole.shape[1]):
             places, of = whole[:, row, :1], np.zeros(shape[-1], dtype=np.intp)

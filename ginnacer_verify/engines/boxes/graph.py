@@ -76,8 +76,7 @@ class GraphRun(Run):
                     return REACHED
                 if found := self._step(pool):
                     return found
-                if self.observe:
-                    self.observe(self.progress())
+                self.tell()
         return TOO_NEAR if self.stuck else None
 
     @property
