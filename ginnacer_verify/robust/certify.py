@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from ginnacer_verify.loading import load
 from ginnacer_verify.loading.model import Model, as_network, shapes_for, values_of
 from ginnacer_verify.loading.workers import workers
 from ginnacer_verify.properties.build import Norm
+from ginnacer_verify.robust.lines import Lines
 from ginnacer_verify.robust.radius import radius
 from ginnacer_verify.robust.robustness import RANGE, content_of, predicted, property_of
 from ginnacer_verify.shown import Shown
@@ -140,15 +142,15 @@ def certify(
         for one in distances
         for index, (row, label) in enumerate(zip(points.reshape(len(wanted), -1), wanted, strict=True))
     ]
-    journal = Journal(Path(folder) if folder is not None else None)
     tell = progress or (lambda done, total, result: None)
-    asked = {task.digest for task in tasks}
-    found = {digest: result for digest, result in journal.read().items() if digest in asked}
-    tell(len(found), len(tasks), None)
-    for result in _computed(network, [task for task in tasks if task.digest not in found], jobs):
-        found[result.digest] = result
-        journal.add(result)
-        tell(len(found), len(tasks), result)
+    with closing(Journal(None if folder is None else Path(folder))) as journal:
+        asked = {task.digest for task in tasks}
+        found = {digest: result for digest, result in journal.read().items() if digest in asked}
+        tell(len(found), len(tasks), None)
+        for result in _computed(network, [task for task in tasks if task.digest not in found], jobs):
+            found[result.digest] = result
+            journal.add(result)
+            tell(len(found), len(tasks), result)
     return Certified(tuple(found[task.digest] for task in tasks))
 
 
@@ -176,16 +178,15 @@ class Journal:
     """The results of a folder, one JSON line each; without a folder, nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
-        self.file = None if folder is None else folder / "results.jsonl"
+        self.lines: Lines | None = None
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+            self.lines = Lines(folder / "results.jsonl")
 
     def read(self) -> dict[str, Result]:
-        """By digest; a line that was cut off by an interruption counts as not there."""
-        if self.file is None or not self.file.exists():
-            return {}
+        """By digest; a line that is not ours counts as not there."""
         found = {}
-        for line in self.file.read_text().splitlines():
+        for line in self.lines.path.read_text().splitlines() if self.lines else ():
             try:
                 values = json.loads(line)
                 found[values["digest"]] = Result(**{**values, "adversarial": tuple(values["adversarial"])})
@@ -194,10 +195,12 @@ class Journal:
         return found
 
     def add(self, result: Result) -> None:
-        if self.file is not None:
-            ended = not self.file.exists() or self.file.read_bytes()[-1:] in (b"\n", b"")
-            with self.file.open("a") as file:
-                file.write(("" if ended else "\n") + json.dumps(asdict(result)) + "\n")
+        if self.lines:
+            self.lines.append(json.dumps(asdict(result)), "run the same again")
+
+    def close(self) -> None:
+        if self.lines:
+            self.lines.close()
 
 
 def _computed(network: Network | Graph, tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
