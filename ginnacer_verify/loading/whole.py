@@ -119,9 +119,9 @@ class Lookup:
         return Runtime(self.model)
 
     def _run(self, whole: Array) -> tuple[Array, tuple[int, ...]]:
-        *found, rank = self._runtime(whole).tolist()
-        first = len(found) - int(rank)
-        return np.array(found[:first]), tuple(int(extent) for extent in found[first:])
+        found = self._runtime(whole)
+        first = len(found) - 1 - int(found[-1])  # the last number is the rank, before it comes the shape
+        return found[:first], tuple(int(extent) for extent in found[first:-1])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self.model, "arity": self.arity}  # a session belongs to one process

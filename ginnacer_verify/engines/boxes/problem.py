@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from ginnacer_verify.abstraction.fold import rows_error
 from ginnacer_verify.arrays import Array, Weight, dense
-from ginnacer_verify.bounds.chain import HUGE, TINY, UNDERFLOW, absolute, gamma
+from ginnacer_verify.bounds.chain import absolute
 from ginnacer_verify.graph.network import Layer, Network, then
 from ginnacer_verify.graph.twins import twins
 from ginnacer_verify.native import Net, Record
 from ginnacer_verify.properties.property import Disjunct, stacked
+from ginnacer_verify.rounding import HUGE, TINY, UNDERFLOW, gamma
 
 STEPS = 4
 """How often the slopes of a row's bound are improved."""
