@@ -253,7 +253,8 @@ def test_no_time_proves_nothing(engine: str) -> None:
     verdict = gv.verify(as_chain(gv.load(NET)), gv.read_vnnlib(HOLDS), timeout=0, engine=engine)
     assert isinstance(verdict, Undecided)
     assert (verdict.statistics.parts, verdict.statistics.proved) == (9, 0)
-    assert sentence(verdict) == "Time limit reached; 0 of 9 parts proved."
+    assert sentence(verdict).startswith("Time limit reached")
+    assert sentence(verdict).endswith("; 0 of 9 parts proved.")
 
 
 def test_some_parts_are_proved_before_time_runs_out() -> None:
@@ -297,8 +298,8 @@ def test_the_abstract_example_of_the_readme_proves_something(
     lines = [line.split() for line in (ROOT / "README.md").read_text().splitlines()]
     write = next(words for words in lines if words[:2] == ["ginnacer", "abstract"])
     decide = next(words for words in lines if words[:3] == ["ginnacer", "verify", "abstract/abstract.onnx"])
-    (tmp_path / "vnnlib").symlink_to(ROOT / "vnnlib")
     monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
     assert main(write[1:]) == 0
     capsys.readouterr()
     assert main(decide[1:]) == 0

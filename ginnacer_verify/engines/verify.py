@@ -94,7 +94,10 @@ def verify(
         foldable = record is None and engine != "cegar"
         problem = Problem.of(model, prop, deadline, engine=engine, arithmetic=arithmetic, foldable=foldable)
     except OutOfTime as late:
-        return Undecided(str(late), timeout=True, statistics=Statistics(seconds=deadline.spent))
+        known = len(prop.disjuncts) if isinstance(prop, Property) else 0
+        return _with_share(
+            Undecided(str(late), timeout=True, statistics=Statistics(seconds=deadline.spent, parts=known))
+        )
     choice = _choice(problem, engine)
     parts(problem.prop)  # refuses boxes without ends
     told = _Told(observe, choice.rule)
