@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ginnacer_verify.abstraction.lean import Lean, leaning
 from ginnacer_verify.arrays import Array, dense, read_only
-from ginnacer_verify.bounds.chain import UNDERFLOW, Bounds, absolute, gamma
+from ginnacer_verify.bounds.chain import Bounds, absolute
 from ginnacer_verify.box import Box
 from ginnacer_verify.graph.chain import graph_of
 from ginnacer_verify.graph.graph import Affine as AffineNode
@@ -20,6 +20,7 @@ from ginnacer_verify.graph.graph import Apply, Graph, Input
 from ginnacer_verify.graph.linear import dense_of, matrix_of
 from ginnacer_verify.graph.network import Layer, Network, then
 from ginnacer_verify.properties.property import Disjunct, Polytope
+from ginnacer_verify.rounding import UNDERFLOW, gamma
 
 MARGIN = 1e-8
 """Ten times the tolerance that solvers are asked for: how far every row of a query is moved outwards, relatively to

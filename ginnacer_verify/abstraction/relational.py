@@ -24,11 +24,12 @@ from ginnacer_verify.abstraction.icf import ICF, Anchor, canonical_form
 from ginnacer_verify.abstraction.lean import Lean, widened
 from ginnacer_verify.abstraction.partition import Partition, upper_bound
 from ginnacer_verify.arrays import Array, dense, read_only
-from ginnacer_verify.bounds.chain import Bounds, gamma, interval
+from ginnacer_verify.bounds.chain import Bounds, interval
 from ginnacer_verify.box import Box
 from ginnacer_verify.graph.network import Layer
 from ginnacer_verify.properties.property import Polytope
 from ginnacer_verify.query.query import Base, Query, Shared, singleton
+from ginnacer_verify.rounding import gamma
 
 
 @dataclass(frozen=True, eq=False)
