@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.chain import CHUNK, UNIT, Bounds, backward
+from ginnacer_verify.bounds.chain import CHUNK, Bounds, backward
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.graph.network import Layer
+from ginnacer_verify.rounding import UNIT
 
 Interval = tuple[float, float]
 Indices = NDArray[np.intp]
