@@ -24,7 +24,7 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.problem import problem
 from ginnacer_verify.engines.boxes.run import NativeRun
-from ginnacer_verify.engines.boxes.search import Boxes, Memory, record_of
+from ginnacer_verify.engines.boxes.search import Memory, Neurons, record_of
 from ginnacer_verify.engines.choice import choose
 from ginnacer_verify.engines.phases.run import PhaseRun
 from ginnacer_verify.engines.verify import verify
@@ -66,7 +66,7 @@ def cost(network: Network, radius: float) -> tuple[float, float]:
 
     bounds, (space,), seconds = np.repeat(task.largest, 64, axis=0), Memory().of(task.net), []
     for _ in range(5):
-        batch = record_of(Boxes(np.zeros(64, np.int64), middle - radius, middle + radius, -bounds, bounds.copy()))
+        batch = record_of(Neurons(np.zeros(64, np.int64), middle - radius, middle + radius, -bounds, bounds.copy()))
         start = time.perf_counter()
         call("bound_boxes", task.net, batch, 0, 64, space)
         seconds.append(time.perf_counter() - start)

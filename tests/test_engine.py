@@ -14,7 +14,7 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes import run as engine
 from ginnacer_verify.engines.boxes.problem import Folding, Problem, problem
 from ginnacer_verify.engines.boxes.run import NativeRun
-from ginnacer_verify.engines.boxes.search import Boxes, Memory, Search, record_of
+from ginnacer_verify.engines.boxes.search import Memory, Neurons, Search, record_of
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.native import OPEN, PROVED, Record, call
@@ -48,7 +48,7 @@ def bounded(task: Problem, steps: int = 4, memory: Memory | None = None) -> Reco
     """The root of each disjunct, bounded."""
     owner = np.arange(len(task.disjuncts))
     arrays = (task.low, task.high, -task.largest, task.largest)
-    record = record_of(Boxes(owner, *(values.copy() for values in arrays)))
+    record = record_of(Neurons(owner, *(values.copy() for values in arrays)))
     net = type(task.net)(**{**task.net.values, "steps": steps})
     call("bound_boxes", net, record, 0, len(owner), (memory or Memory()).of(net)[0])
     return record
@@ -138,7 +138,7 @@ def test_halves_are_cut_where_there_is_a_number_in_between() -> None:
     """The widest input may be the one that is only two numbers wide."""
     low, high = np.array([[1e30, 0.0]]), np.array([[np.nextafter(1e30, np.inf), 1.0]])
     none = np.zeros((1, 0))
-    halves = Boxes(np.array([7]), low, high, none, none).halved(np.array([0]), np.array([0]))
+    halves = Neurons(np.array([7]), low, high, none, none).halved(np.array([0]), np.array([0]))
     assert halves.low.tolist() == [[1e30, 0.0], [1e30, 0.5]]
     assert halves.high.tolist() == [[high[0, 0], 0.5], [high[0, 0], 1.0]]
     assert halves.owner.tolist() == [7, 7]

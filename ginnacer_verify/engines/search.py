@@ -66,7 +66,9 @@ def searched(
 ) -> Verdict:
     """Branch and bound; what it cannot decide goes to the loop, as far as the loop takes it."""
     turns = engine == "boxes" and not on_graph
-    run = _run_of(engine, on_graph)(judge, deadline.within(TURN * deadline.left) if turns else deadline, **settings)
+    run = _run_of(engine, judge, on_graph)(
+        judge, deadline.within(TURN * deadline.left) if turns else deadline, **settings
+    )
     verdict = _decided(engine, judge, run, deadline)
     if not isinstance(verdict, Undecided) or verdict.timeout:
         return verdict
@@ -94,13 +96,13 @@ def _finished(engine: str, deadline: Deadline, verdict: Verdict) -> Verdict:
     return replace(verdict, statistics=replace(verdict.statistics, seconds=deadline.spent, engine=names))
 
 
-def _run_of(engine: str, on_graph: bool) -> type[Run]:
+def _run_of(engine: str, judge: Judge, on_graph: bool) -> type[Run]:
     """Imported late: not needed for what an attack decides."""
     match engine:
         case "boxes" if on_graph:
-            from ginnacer_verify.engines.boxes.graph import GraphRun
+            from ginnacer_verify.engines.boxes.taped import graph_run
 
-            return GraphRun
+            return graph_run(judge)
         case "boxes":
             from ginnacer_verify.engines.boxes.run import NativeRun
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,16 @@ there are so many shares, and in large networks: the time for a box grows with t
 of a chunk have at most so many of together."""
 WORST = 4
 """Inputs per batch that are shown to the judge."""
+B = TypeVar("B", bound="Boxes")
 
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Some boxes, one per row, each with its disjunct and the bounds of its neurons."""
+    """Some boxes, one per row, each with whose it is; what else is known of them is for those who derive from it."""
 
     owner: Integers
     low: Array
     high: Array
-    lower: Array
-    upper: Array
 
     @property
     def size(self) -> int:
@@ -42,15 +41,15 @@ class Boxes:
     def arrays(self) -> tuple[NDArray[Any], ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
 
-    def part(self, which: slice | NDArray[np.intp]) -> "Boxes":
-        return Boxes(*(values[which] for values in self.arrays))
+    def part(self, which: slice | NDArray[np.intp]) -> Self:
+        return type(self)(*(values[which] for values in self.arrays))
 
     @classmethod
-    def joined(cls, parts: Sequence["Boxes"]) -> "Boxes":
+    def joined(cls, parts: Sequence[Self]) -> Self:
         return cls(*(np.concatenate(values) for values in zip(*(part.arrays for part in parts), strict=True)))
 
     @np.errstate(over="ignore")
-    def halved(self, chosen: NDArray[np.intp], splits: Integers) -> "Boxes":
+    def halved(self, chosen: NDArray[np.intp], splits: Integers) -> Self:
         """Two boxes for each chosen one."""
         twice = self.part(np.repeat(chosen, 2))
         low, high = self.low[chosen], self.high[chosen]
@@ -62,10 +61,18 @@ class Boxes:
         return twice
 
 
-class Frontier:
+@dataclass(frozen=True, eq=False)
+class Neurons(Boxes):
+    """Boxes of disjuncts, with bounds of their neurons."""
+
+    lower: Array
+    upper: Array
+
+
+class Frontier(Generic[B]):
     """The open boxes: a stack of batches, so that neither adding nor taking touches those below."""
 
-    def __init__(self, boxes: Boxes) -> None:
+    def __init__(self, boxes: B) -> None:
         self._stack = [boxes]
 
     def __len__(self) -> int:
@@ -76,13 +83,13 @@ class Frontier:
         """How many disjuncts have open boxes."""
         return len(set().union(*(boxes.owner.tolist() for boxes in self._stack)))
 
-    def __iter__(self) -> Iterator[Boxes]:
+    def __iter__(self) -> Iterator[B]:
         """The batches, those that are taken last first."""
         return iter(self._stack)
 
-    def take(self, count: int) -> Boxes:
+    def take(self, count: int) -> B:
         """Remove the last `count` boxes, or as many as there are, and return them."""
-        taken: list[Boxes] = []
+        taken: list[B] = []
         while self._stack and count:
             top = self._stack.pop()
             rest = max(0, top.size - count)
@@ -90,9 +97,9 @@ class Frontier:
             count -= taken[0].size
             if rest:
                 self._stack.append(top.part(slice(rest)))
-        return Boxes.joined(taken)
+        return type(taken[0]).joined(taken)
 
-    def add(self, boxes: Boxes) -> None:
+    def add(self, boxes: B) -> None:
         self._stack.append(boxes)
 
 
@@ -124,7 +131,7 @@ class Search:
     def __init__(self, problem: Problem, memory: Memory, record: Recorded | None = None) -> None:
         owner = np.arange(len(problem.disjuncts), dtype=np.int64)
         self.problem, self.memory, self.record = problem, memory, record
-        self.frontier = Frontier(Boxes(owner, problem.low, problem.high, -problem.largest, problem.largest))
+        self.frontier = Frontier(Neurons(owner, problem.low, problem.high, -problem.largest, problem.largest))
         self.boxes = self.unstable = 0
         self.stuck = False
 
@@ -157,14 +164,14 @@ class Search:
         worst = order[: -WORST - 1 : -1]
         return Worst(batch.owner[worst], points[worst], slacks[worst])
 
-    def _tell(self, record: Recorded, batch: Boxes, halves: Boxes) -> None:
+    def _tell(self, record: Recorded, batch: Neurons, halves: Neurons) -> None:
         """Record at which input each box was halved."""
         at = (batch.high != halves.high[::2]).argmax(axis=1)
         for owner, low, high, index in zip(batch.owner, batch.low, batch.high, at, strict=True):
             ends = self.problem.whole(low, owner), self.problem.whole(high, owner)
             record.halve(self.problem.disjuncts[owner], *ends, self.problem.varying[index])
 
-    def _bound(self, batch: Boxes, pool: ThreadPoolExecutor, deadline: Deadline) -> dict[str, Any]:
+    def _bound(self, batch: Neurons, pool: ThreadPoolExecutor, deadline: Deadline) -> dict[str, Any]:
         count, net, spaces = batch.size, self.problem.net, self.memory.of(self.problem.net)
         record = record_of(batch)
         size = max(1, min(CHUNK, -(-count // SHARES), WORK // max(1, batch.lower.shape[1] ** 2)))
@@ -183,7 +190,7 @@ class Search:
         return record.values
 
 
-def record_of(batch: Boxes) -> Record:
+def record_of(batch: Neurons) -> Record:
     """A batch for the kernel, which changes the boxes and their bounds in place, and room for what it finds."""
     count, (states, splits, unstable) = batch.size, np.zeros((3, batch.size), dtype=np.int64)
     return Batch(
@@ -201,6 +208,6 @@ def record_of(batch: Boxes) -> Record:
     )
 
 
-def _stuck(batch: Boxes) -> bool:
+def _stuck(batch: Neurons) -> bool:
     """Whether a box that stays open has no number between its ends left."""
     return bool((np.nextafter(batch.low, np.inf) >= batch.high).all(axis=1).any())
