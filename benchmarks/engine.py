@@ -24,7 +24,8 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.problem import problem
 from ginnacer_verify.engines.boxes.run import NativeRun
-from ginnacer_verify.engines.boxes.search import Memory, Neurons, record_of
+from ginnacer_verify.engines.boxes.search import Boxes, Memory, record_of
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.choice import choose
 from ginnacer_verify.engines.phases.run import PhaseRun
 from ginnacer_verify.engines.verify import verify
@@ -66,7 +67,7 @@ def cost(network: Network, radius: float) -> tuple[float, float]:
 
     bounds, (space,), seconds = np.repeat(task.largest, 64, axis=0), Memory().of(task.net), []
     for _ in range(5):
-        batch = record_of(Neurons(np.zeros(64, np.int64), middle - radius, middle + radius, -bounds, bounds.copy()))
+        batch = record_of(Boxes(np.zeros(64, np.int64), middle - radius, middle + radius, -bounds, bounds.copy()))
         start = time.perf_counter()
         call("bound_boxes", task.net, batch, 0, 64, space)
         seconds.append(time.perf_counter() - start)
@@ -101,10 +102,10 @@ def cores() -> None:
         ("mnistfc/mnist-net_256x6.onnx", "mnistfc/prop_6_0.05.vnnlib", PhaseRun),
     ):
         judge, seconds = Judge(load_chain(FOLDER / network), read_vnnlib(FOLDER / prop)), []
-        run(judge, Deadline.after(600), threads=2, falsify=False).run()
+        run(judge, Budget(Deadline.after(600), threads=2, restarts=0)).run()
         for threads in (1, 2):
             start = time.perf_counter()
-            outcome = run(judge, Deadline.after(600), threads=threads, falsify=False).run()
+            outcome = run(judge, Budget(Deadline.after(600), threads=threads, restarts=0)).run()
             seconds.append(time.perf_counter() - start)
             print(
                 f"{network} {prop}: {threads} threads, {'unsat' if outcome is None else outcome}, {seconds[-1]:.2f} s"

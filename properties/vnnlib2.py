@@ -15,7 +15,7 @@ import numpy as np
 
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import OutOfTime, PropertyError, UnsupportedProperty, VnnlibSyntaxError
-from ginnacer_verify.loading.orphan import die_with_parent
+from ginnacer_verify.loading.workers import die_with_parent
 from ginnacer_verify.properties.disjuncts import property_of
 from ginnacer_verify.properties.property import Declared, Property, Variable
 from ginnacer_verify.properties.terms import And, Curve, Formula, Node, Or, Row, combine, conjunction, number

@@ -15,6 +15,7 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.graph import GraphRun
 from ginnacer_verify.engines.boxes.problem import is_plain
 from ginnacer_verify.engines.boxes.run import NativeRun
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.graphs.run import GraphPhaseRun
 from ginnacer_verify.engines.phases.run import PhaseRun
 from ginnacer_verify.engines.refinement import loop as cegar
@@ -156,7 +157,7 @@ def _takes(name: str, chain: Network) -> bool:
 
 
 def _word(kind: type[Run], network: Network | Graph, prop: Property, seconds: float) -> str:
-    return word_of(kind(Judge(network, prop), Deadline.after(seconds), threads=1, falsify=False))
+    return word_of(kind(Judge(network, prop), Budget(Deadline.after(seconds), threads=1, restarts=0)))
 
 
 def _loop(chain: Network, prop: Property, name: str, seconds: float) -> str:

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor
+from math import floor, trunc
 from typing import Any
 
 import mpmath
 import numpy as np
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.graph import activations, elementary, piecewise, product, smooth
+from ginnacer_verify.graph import activations, elementary, piecewise, product, smooth, steps, table
 from ginnacer_verify.graph.function import Function, Monotone, Relu
 
 mpmath.mp.dps = 60
-ABSTRACT = {Function, Monotone, smooth.Smooth}
+ABSTRACT = {Function, Monotone, smooth.Smooth, steps.Flat}
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,12 @@ CASES = [
     _rational(piecewise.Absolute(), abs),
     _rational(piecewise.Clip(-1.0, 2.5), lambda y: _clip(y, -1, Fraction(2.5))),
     _rational(piecewise.Clip(0.1), lambda y: max(y, Fraction(0.1))),
-    _rational(piecewise.Sign(), lambda y: (y > 0) - (y < 0)),
-    _rational(piecewise.Floor(), floor),
+    _rational(steps.Sign(), lambda y: (y > 0) - (y < 0)),
+    _rational(steps.Floor(), floor),
+    _rational(steps.Truncate(), trunc),
+    _rational(steps.Equal(), lambda x, y: int(x == y)),
+    _rational(table.Table(lambda t: np.abs(t[0] % 5.0) - 2), lambda y: trunc(y) % 5 - 2),
+    _rational(table.Table(lambda t: np.abs(t[0] - t[1]), 2), lambda x, y: abs(trunc(x) - trunc(y))),
     _rational(piecewise.Maximum(2), max),
     _rational(piecewise.Maximum(4), max),
     _rational(piecewise.Minimum(3), min),

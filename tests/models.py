@@ -42,14 +42,15 @@ class Graph:
         self.last = output
         return output
 
-    def model(self, opset: int = 13, batch: str | int | None = None) -> bytes:
+    def model(self, opset: int = 13, batch: str | int | None = None, gives: int | None = None) -> bytes:
+        """The model; `gives` is the element type of its output, if that is another one."""
         kind = helper.np_dtype_to_tensor_dtype(self.dtype)
         shape: list[Any] = self.shape if batch is None else [batch, *self.shape[1:]]
         graph = helper.make_graph(
             self.nodes,
             "test",
             [helper.make_tensor_value_info("input", kind, shape)],
-            [helper.make_tensor_value_info(self.last, kind, None)],
+            [helper.make_tensor_value_info(self.last, kind if gives is None else gives, None)],
             self.constants,
         )
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)

@@ -185,6 +185,27 @@ CASES: dict[str, Callable[[], bytes]] = {
     "functions": case(FLAT, ("Sigmoid",), ("Tanh",), ("Exp",), ("Log",), ("Softplus",), ("Elu", {"alpha": 0.5})),
     "waves": case(FLAT, ("Sin",), ("Cos",), ("Erf",), ("Abs",), ("Sqrt",)),
     "steps": case(FLAT, ("Mul", np.float32(0.1)), ("Floor",), ("Sign",)),
+    "argmax": case((2, 3, 4), ("ArgMax", {"axis": 2}), ("Cast", {"to": 1})),
+    "argmax without its axis": case((1, 4, 2), ("ArgMax", {"axis": -2, "keepdims": 0}), ("Cast", {"to": 1})),
+    "equal to a number": case(
+        (1, 5), ("ArgMax", {"axis": 1}), ("Cast", {"to": 1}), ("Equal", np.float32(2)), ("Cast", {"to": 1})
+    ),
+    "casts to whole numbers": case(FLAT, ("Cast", {"to": 7}), ("Cast", {"to": 1}), ("MatMul", weight(6, 3))),
+    "casts of truth values": case(
+        (1, 5),
+        ("ArgMax", {"axis": 1}),
+        ("Equal", np.array(2)),
+        ("Cast", {"to": 9}),
+        ("Cast", {"to": 7}),
+        ("Cast", {"to": 1}),
+    ),
+    "gather at computed places": case(
+        (1, 2),
+        ("Clip", np.float32(0), np.float32(4.5)),
+        ("Cast", {"to": 6}),
+        ("Gather", weight(5, 3), last, {"axis": 0, "first": False}),
+        ("MatMul", weight(3, 2)),
+    ),
     "hard swish": case(FLAT, ("HardSwish",), opset=14),
     "gelu": case(FLAT, ("Gelu",), ("Gelu", {"approximate": "tanh"}), opset=20),
 }

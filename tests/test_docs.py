@@ -50,7 +50,7 @@ def check_operator(handler: Any, folder: Path) -> None:
     from onnx import TensorProto, helper
 
     import ginnacer_verify as gv
-    from ginnacer_verify.loading.operators import HANDLERS
+    from ginnacer_verify.loading.operators import OPERATORS
 
     node = helper.make_node("Add", ["x", "x"], ["y"])
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2]) for name in "xy"]
@@ -59,7 +59,7 @@ def check_operator(handler: Any, folder: Path) -> None:
     model.ir_version = 8
     onnx.save(model, folder / "double.onnx")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(HANDLERS, "Add", handler)
+        patch.setitem(OPERATORS, "Add", handler)
         assert np.allclose(gv.load(folder / "double.onnx")([1.0, -2.0]), [2.0, -4.0])
 
 

@@ -14,7 +14,8 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes import run as engine
 from ginnacer_verify.engines.boxes.problem import Folding, Problem, problem
 from ginnacer_verify.engines.boxes.run import NativeRun
-from ginnacer_verify.engines.boxes.search import Memory, Neurons, Search, record_of
+from ginnacer_verify.engines.boxes.search import Boxes, Memory, Search, _times, record_of
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.native import OPEN, PROVED, Record, call
@@ -25,7 +26,9 @@ from ginnacer_verify.replay.judge import Judge
 
 def native(network: Network, prop: Property, *, threads: int = 1, falsify: bool = False, timeout: float = 60) -> str:
     """The engine's word for an instance."""
-    return word_of(NativeRun(Judge(network, prop), Deadline.after(timeout), threads=threads, falsify=falsify))
+    return word_of(
+        NativeRun(Judge(network, prop), Budget(Deadline.after(timeout), threads=threads, restarts=24 * falsify))
+    )
 
 
 def worst_row(task: Problem, x: Array) -> float:
@@ -48,7 +51,7 @@ def bounded(task: Problem, steps: int = 4, memory: Memory | None = None) -> Reco
     """The root of each disjunct, bounded."""
     owner = np.arange(len(task.disjuncts))
     arrays = (task.low, task.high, -task.largest, task.largest)
-    record = record_of(Neurons(owner, *(values.copy() for values in arrays)))
+    record = record_of(Boxes(owner, *(values.copy() for values in arrays)))
     net = type(task.net)(**{**task.net.values, "steps": steps})
     call("bound_boxes", net, record, 0, len(owner), (memory or Memory()).of(net)[0])
     return record
@@ -117,7 +120,7 @@ def test_disjuncts_that_share_a_batch_are_bounded_as_they_are_alone(seed: int) -
         alone = problem(network, disjunct)
         np.testing.assert_allclose(alone.errors[0], together.errors[number], rtol=1e-9)
         for name, values in bounded(alone).values.items():
-            if name not in {"owner", "splits"}:
+            if name != "owner":
                 np.testing.assert_allclose(found[name][number], values[0], rtol=1e-9, atol=1e-9)
 
 
@@ -134,11 +137,32 @@ def test_non_finite_numbers_prove_nothing() -> None:
         assert bounded(problem(network, prop.disjuncts[0])).values["states"][0] == OPEN
 
 
+def test_hopeless_boxes_are_halved_several_times_and_nothing_is_lost() -> None:
+    """Each box as often as its bound misses, into parts that lie side by side and make up all of it."""
+    _, task, _ = small_instance(3)
+    search, inputs = Search(task, Memory()), task.low.shape[1]
+    boxes, times = search.frontier.take(1).part(np.zeros(4, dtype=np.intp)), np.array([1, 3, 2, 5])
+    whole = np.prod(boxes.high - boxes.low, axis=1)
+    search._halve(boxes, np.array([[1.0] + [1e-3] * (inputs - 1)] * 4), times)
+    found, owners = search.frontier.take(1000), np.repeat(np.arange(4), 2**times)
+    volume = np.prod(found.high - found.low, axis=1)
+    assert np.allclose(np.bincount(owners, volume), whole)
+    for i in range(4):
+        low, high = found.low[owners == i], found.high[owners == i]
+        middles, inside = (low + high) / 2, 0
+        for point in middles:
+            inside += int(((point >= low) & (point <= high)).all(axis=1).sum())
+        assert inside == len(middles)
+    bounds, slacks = np.array([-5.0, -7.0, -40.0, -np.inf, np.nan, -9.0]), np.array([1.0, 1.0, 1.0, 1.0, 1.0, -1.0])
+    assert _times(bounds, slacks).tolist() == [1, 2, 3, 5, 1, 1]
+    assert _times(np.full(400, -1e9), np.ones(400)).tolist() == [1] * 400  # there is room for few more boxes
+
+
 def test_halves_are_cut_where_there_is_a_number_in_between() -> None:
     """The widest input may be the one that is only two numbers wide."""
     low, high = np.array([[1e30, 0.0]]), np.array([[np.nextafter(1e30, np.inf), 1.0]])
     none = np.zeros((1, 0))
-    halves = Neurons(np.array([7]), low, high, none, none).halved(np.array([0]), np.array([0]))
+    halves = Boxes(np.array([7]), low, high, none, none).halved(np.array([0]), np.array([0]))
     assert halves.low.tolist() == [[1e30, 0.0], [1e30, 0.5]]
     assert halves.high.tolist() == [[high[0, 0], 0.5], [high[0, 0], 1.0]]
     assert halves.owner.tolist() == [7, 7]
@@ -216,7 +240,9 @@ def test_very_many_disjuncts_meet_the_deadline_with_little_memory() -> None:
     network = random_network(np.random.default_rng(0), (5, 300, 300, 5))
     box = box_of([-1.0] * 5, [1.0] * 5)
     disjunct = one_disjunct(box, np.eye(5), np.zeros(5)).disjuncts[0]
-    run = NativeRun(Judge(network, Property.of(*[disjunct] * 20000)), Deadline.after(0.5), threads=1, falsify=False)
+    run = NativeRun(
+        Judge(network, Property.of(*[disjunct] * 20000)), Budget(Deadline.after(0.5), threads=1, restarts=0)
+    )
     started = time.monotonic()
     assert isinstance(run.run(), str)
     assert time.monotonic() - started < 5
@@ -237,7 +263,7 @@ def test_threads_do_not_change_the_verdict_or_the_boxes() -> None:
     prop = read_vnnlib(benchmark("acasxu", "prop_4.vnnlib"))
     counts = []
     for threads in (1, 2):
-        run = NativeRun(Judge(network, prop), Deadline.after(60), threads=threads)
+        run = NativeRun(Judge(network, prop), Budget(Deadline.after(60), threads=threads))
         assert run.run() is None
         counts.append(run.progress().boxes)
     assert counts[0] == counts[1] > 1

@@ -77,7 +77,7 @@ def flat(case: Case, lower: list[Array], upper: list[Array], choice: float | Non
 
 
 def test_every_function_has_a_case() -> None:
-    elsewhere = {"Twin"}  # its two arguments depend on each other: test_compare.py
+    elsewhere = {"Twin", "ArgMax"}  # their arguments depend on each other: test_compare.py, test_steps.py
     missing = {one for one in classes() if one.__name__ not in elsewhere} - {type(case.function) for case in CASES}
     assert not missing, f"add {missing} with its exact value to tests/function_cases.py"
 
@@ -233,9 +233,9 @@ def test_choices_broadcast(case: Case) -> None:
     for number, share in enumerate(shares):
         alone = case.function.lines(lower, upper, share, share)
         for name in ("lower_slope", "lower_intercept", "upper_slope", "upper_intercept"):
-            many, one = np.asarray(getattr(lines, name)), np.asarray(getattr(alone, name))
-            many = np.broadcast_to(many, (*one.shape[:-2], *shares.shape))
-            assert np.array_equal(many[..., number, :, :], one)
+            many, one = getattr(lines, name), getattr(alone, name)
+            for all_of_them, own in zip(many, one, strict=True) if "slope" in name else [(many, one)]:
+                assert np.array_equal(np.broadcast_to(all_of_them, shares.shape)[number], own)
 
 
 def test_ends_per_element() -> None:

@@ -12,6 +12,7 @@ from random_graphs import random_box, random_graph
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.graph import GraphRun
 from ginnacer_verify.engines.boxes.rows import Rows
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.choice import choose
 from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.graph import elementary
@@ -26,11 +27,11 @@ from ginnacer_verify.replay.judge import Judge
 
 
 def decide(network: Network, prop: Property, *, falsify: bool = False, timeout: float = 10.0) -> str:
-    return word_of(GraphRun(Judge(network, prop), Deadline.after(timeout), falsify=falsify))
+    return word_of(GraphRun(Judge(network, prop), Budget(Deadline.after(timeout), restarts=24 * falsify)))
 
 
 def proved(graph: Graph, prop: Property, timeout: float) -> bool:
-    return GraphRun(Nobody.of(graph, prop), Deadline.after(timeout), falsify=False, threads=1).run() is None
+    return GraphRun(Nobody.of(graph, prop), Budget(Deadline.after(timeout), restarts=0, threads=1)).run() is None
 
 
 @pytest.mark.parametrize("block", range(3))
@@ -98,7 +99,7 @@ def test_what_is_left_covers_every_unsafe_input() -> None:
         row = random.normal(size=(1, graph.outputs))
         values = graph.evaluate(points) @ row.T
         prop = one_disjunct(box_of(lower, upper), row, [float(np.quantile(values, 0.2))])
-        run = GraphRun(Nobody.of(graph, prop), Deadline.after(0.1), falsify=False)
+        run = GraphRun(Nobody.of(graph, prop), Budget(Deadline.after(0.1), restarts=0))
         assert run.run() is not None
         unsafe = points[values[:, 0] <= prop.disjuncts[0].outputs.offset[0]]
         for x in unsafe:
@@ -107,7 +108,7 @@ def test_what_is_left_covers_every_unsafe_input() -> None:
 
 def test_an_expired_deadline_leaves_everything() -> None:
     case = BY_HAND[1]
-    run = GraphRun(Judge(case.network, case.prop), Deadline.after(0.0))
+    run = GraphRun(Judge(case.network, case.prop), Budget(Deadline.after(0.0)))
     assert "time" in str(run.run()).lower()
     assert [part.disjuncts for part in run.remaining] == [(0,)]
 

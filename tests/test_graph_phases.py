@@ -13,6 +13,7 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import intervals
 from ginnacer_verify.bounds.substitution import tightened
 from ginnacer_verify.deadline import FOREVER, Deadline
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.graphs.relaxed import Place, Relaxed, Singles
 from ginnacer_verify.engines.graphs.run import GraphPhaseRun
 from ginnacer_verify.engines.graphs.tighten import Effort, Region, Tightening
@@ -24,11 +25,13 @@ from ginnacer_verify.replay.judge import Judge
 
 
 def decide(network: Network | Graph, prop: Property, *, falsify: bool = False, timeout: float = 5.0) -> str:
-    return word_of(GraphPhaseRun(Judge(network, prop), Deadline.after(timeout), threads=1, falsify=falsify))
+    return word_of(
+        GraphPhaseRun(Judge(network, prop), Budget(Deadline.after(timeout), threads=1, restarts=24 * falsify))
+    )
 
 
 def proved(graph: Graph, prop: Property, timeout: float) -> bool:
-    return GraphPhaseRun(Nobody.of(graph, prop), Deadline.after(timeout), threads=1, falsify=False).run() is None
+    return GraphPhaseRun(Nobody.of(graph, prop), Budget(Deadline.after(timeout), threads=1, restarts=0)).run() is None
 
 
 @pytest.mark.parametrize("block", range(3))

@@ -15,6 +15,7 @@ from ginnacer_verify.bounds.intervals import intervals
 from ginnacer_verify.cli import main
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.run import NativeRun
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.compare import difference
 from ginnacer_verify.engines.regions import RegionRun
 from ginnacer_verify.engines.verdict import Holds, Undecided
@@ -197,7 +198,7 @@ def test_boxes_of_rows_that_are_searched_together_are_handed_over_with_all_of_th
     """The loop takes over what is open: a box without its disjuncts once ended the run."""
     f = random_network(np.random.default_rng(3), (2, 6, 6, 2))
     prop = difference(f, f, box_of([-1.0, -1.0], [1.0, 1.0]), 0.0)
-    run = NativeRun(Judge(as_chain(subject({"f": f, "g": f}, prop)), prop), Deadline.after(0.2), falsify=False)
+    run = NativeRun(Judge(as_chain(subject({"f": f, "g": f}, prop)), prop), Budget(Deadline.after(0.2), restarts=0))
     run.run()
     assert {part.disjuncts for part in run.remaining} == {(0, 1, 2, 3)}
 
@@ -216,7 +217,7 @@ def test_bounds_of_a_joint_graph_are_not_taken_for_those_of_its_twins(
         prop = difference(f, g, box, epsilon)
         judge = Judge(graph_of(subject({"f": f, "g": g}, prop)), prop)
         known = intervals(judge.graph, box.lower[None], box.upper[None])
-        run = RegionRun(judge, Deadline.after(20), falsify=False).only(range(len(prop.disjuncts)), known)
+        run = RegionRun(judge, Budget(Deadline.after(20), restarts=0)).only(range(len(prop.disjuncts)), known)
         assert (run.run() is None) == proved
 
 
@@ -224,7 +225,9 @@ def test_no_disjunct_is_searched_where_none_is_open() -> None:
     f, g = pair(2)
     box = box_of([-1.0] * f.inputs, [1.0] * f.inputs)
     judge = Judge(graph_of(subject({"f": f, "g": g}, prop := difference(f, g, box, 0.0))), prop)
-    run = RegionRun(judge, Deadline.after(20)).only((), intervals(judge.graph, box.lower[None], box.upper[None]))
+    run = RegionRun(judge, Budget(Deadline.after(20))).only(
+        (), intervals(judge.graph, box.lower[None], box.upper[None])
+    )
     assert run.run() is None
     assert run.regions == 0
 

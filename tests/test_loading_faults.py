@@ -37,7 +37,7 @@ def a_little_off(node: Node) -> Any:
     [("Add", drop_bias), ("MatMul", transposed), ("Relu", drop_bias), ("Gemm", a_little_off)],
 )
 def test_a_fault_in_the_reader_is_caught(monkeypatch: pytest.MonkeyPatch, operator: str, fault: Any) -> None:
-    monkeypatch.setitem(operators.HANDLERS, operator, fault)
+    monkeypatch.setitem(operators.OPERATORS, operator, fault)
     with pytest.raises(NetworkError, match="differs from onnxruntime"):
         parse_onnx(dense())
 
@@ -49,12 +49,12 @@ def test_a_fault_in_the_reader_is_caught(monkeypatch: pytest.MonkeyPatch, operat
 def test_a_fault_at_negative_or_few_inputs_is_caught(
     monkeypatch: pytest.MonkeyPatch, operator: str, values: tuple[Any, ...], fault: Any
 ) -> None:
-    monkeypatch.setitem(operators.HANDLERS, operator, fault)
+    monkeypatch.setitem(operators.OPERATORS, operator, fault)
     assert "differs from onnxruntime" in str(refused(lambda graph: graph.add(operator, *values)))
 
 
 def test_a_lost_output_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(operators.HANDLERS, "Relu", lambda node: node.tensor().moved(np.array([[0]])))
+    monkeypatch.setitem(operators.OPERATORS, "Relu", lambda node: node.tensor().moved(np.array([[0]])))
     assert "onnxruntime gives 6 outputs where we read 1" in str(refused(lambda graph: graph.add("Relu")))
 
 

@@ -22,7 +22,8 @@ from ginnacer_verify.loading.oracle import Runtime
 @pytest.mark.parametrize(
     ("operator", "shape", "values", "attributes"),
     [
-        ("ArgMax", FLAT, (), {}),
+        ("ArgMax", (1, 65), (), {"axis": 1}),
+        ("ArgMax", FLAT, (), {"axis": 1, "select_last_index": 1}),
         ("RandomNormalLike", FLAT, (), {}),
         ("If", FLAT, (), {}),
         ("Pow", FLAT, (np.arange(6, dtype="f4"),), {}),
@@ -30,7 +31,7 @@ from ginnacer_verify.loading.oracle import Runtime
         ("Gemm", FLAT, (ones(6),), {"transB": 1}),
         ("Div", FLAT, (np.arange(6, dtype="f4"),), {}),
         ("Clip", FLAT, (np.float32(1), np.float32(0)), {}),
-        ("Cast", FLAT, (), {"to": 7}),
+        ("Cast", FLAT, (), {"to": 9}),
         ("Dropout", FLAT, (np.float32(0.5), np.array(True)), {}),
         ("BatchNormalization", SHAPE_1D, (ones(4),) * 4, {"training_mode": 1}),
         ("MaxPool", SHAPE_1D, (), {"kernel_shape": [2], "dilations": [2], "auto_pad": "SAME_UPPER"}),

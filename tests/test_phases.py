@@ -18,6 +18,7 @@ from ginnacer_verify.bounds.chain import Bounds, interval_bounds, linear_bounds
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.emit.milp import base_block, excess_column
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.parts import Bounded, parts
 from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE, UNDECIDED, Phases
 from ginnacer_verify.engines.phases.reduced import Reduced
@@ -37,7 +38,7 @@ LONG = Deadline.after(3600)
 
 def phases(network: Network, prop: Property, *, falsify: bool = False, timeout: float = 60) -> str:
     """The engine's word for an instance."""
-    return word_of(PhaseRun(Judge(network, prop), Deadline.after(timeout), falsify=falsify))
+    return word_of(PhaseRun(Judge(network, prop), Budget(Deadline.after(timeout), restarts=24 * falsify)))
 
 
 def found_bounds(network: Network, box: Box) -> Bounds:

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.run import NativeRun
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.choice import choose
 from ginnacer_verify.engines.refinement import loop as cegar
 from ginnacer_verify.engines.verdict import Undecided, Violated
@@ -199,7 +200,7 @@ def test_what_boxes_leave_open_is_decided_by_the_loop() -> None:
     undecided = 0
     for seed in range(60):
         case = random_case(seed, distances=(1e-3,))
-        run = NativeRun(Judge(case.network, case.prop), Deadline.after(0.0), falsify=False)
+        run = NativeRun(Judge(case.network, case.prop), Budget(Deadline.after(0.0), restarts=0))
         assert isinstance(run.run(), str)
         left = list(run.remaining)
         assert [part.disjuncts for part in left] == [(0,)]
@@ -218,7 +219,7 @@ def test_open_boxes_hold_every_unsafe_input() -> None:
         values = case.network(points) @ row.T
         offsets = [float(np.quantile(values, share)) for share in (0.3, 0.6)]
         disjuncts = [one_disjunct(box, row, [offset]).disjuncts[0] for offset in offsets]
-        run = NativeRun(Judge(case.network, Property.of(*disjuncts)), Deadline.after(60.0), falsify=False)
+        run = NativeRun(Judge(case.network, Property.of(*disjuncts)), Budget(Deadline.after(60.0), restarts=0))
         with ThreadPoolExecutor(1) as pool:
             for new in run._new:
                 run.searches.append(new)

@@ -56,6 +56,40 @@ def test_a_solver_at_work_dies_with_who_asked_it(name: str, tmp_path: Path) -> N
     _wait_until(lambda: not _is_alive(int(note.read_text())))
 
 
+POOL = """import os, sys, time
+from pathlib import Path
+from ginnacer_verify.loading.workers import workers
+
+def note(folder):
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    with workers(2) as pool:
+        list(pool.map(note, [sys.argv[1]] * 6))"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found through /proc")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGKILL", "SIGINT"])
+def test_workers_die_with_who_asked_them(name: str, tmp_path: Path) -> None:
+    notes, program = tmp_path / "notes", tmp_path / "program.py"
+    notes.mkdir()
+    program.write_text(POOL)
+    with subprocess.Popen([sys.executable, program, notes], stderr=subprocess.DEVNULL) as parent:
+        _wait_until(lambda: len(list(notes.iterdir())) == 2)
+        os.kill(parent.pid, signal.Signals[name])
+        parent.wait(30)
+    _wait_until(lambda: not any(_is_alive(int(file.name)) for file in notes.iterdir()))
+
+
+def test_workers_answer_and_are_gone(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(POOL.replace("time.sleep(600)", "return int(os.path.exists(folder))"))
+    program.write_text(program.read_text().replace("list(", "print(*").replace("* 6))", "* 6))\n    print('done')"))
+    done = subprocess.run([sys.executable, program, tmp_path], capture_output=True, check=True, text=True)
+    assert done.stdout.split() == ["1"] * 6 + ["done"]
+
+
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vnnlib2, "LARGE", 10)

@@ -9,6 +9,7 @@ from deciding import Nobody, as_by_enumeration, as_sampled, word_of
 
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines import regions
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.regions import RegionRun
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
@@ -18,11 +19,11 @@ from ginnacer_verify.replay.judge import Judge
 
 
 def decide(network: Network, prop: Property, *, falsify: bool = False, timeout: float = 2.0) -> str:
-    return word_of(RegionRun(Judge(network, prop), Deadline.after(timeout), falsify=falsify))
+    return word_of(RegionRun(Judge(network, prop), Budget(Deadline.after(timeout), restarts=24 * falsify)))
 
 
 def proved(graph: Graph, prop: Property, timeout: float) -> bool:
-    return RegionRun(Nobody.of(graph, prop), Deadline.after(timeout), falsify=False).run() is None
+    return RegionRun(Nobody.of(graph, prop), Budget(Deadline.after(timeout), restarts=0)).run() is None
 
 
 @pytest.mark.parametrize("few", [12, 0])
@@ -84,7 +85,7 @@ def test_rows_that_float64_cannot_hold_are_charged() -> None:
     )
     prop = parse_vnnlib(text)
     network = Network.from_arrays(([[1e10]], [0.0]))
-    run = RegionRun(Judge(network, prop), Deadline.after(1))
+    run = RegionRun(Judge(network, prop), Budget(Deadline.after(1)))
     region = regions.Region(0, np.zeros(1), np.ones(1))
     rows, offset = run._rows([region])
     known = run._tightened(np.zeros((1, 1)), np.ones((1, 1)))

@@ -12,6 +12,7 @@ from exhaustive import is_sat, least
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.choice import choose
 from ginnacer_verify.engines.shallow.bound import ascended, planes
 from ginnacer_verify.engines.shallow.problem import Regions, Shallow
@@ -25,7 +26,7 @@ from ginnacer_verify.replay.judge import Judge
 
 
 def decide(network: Network, prop: Property, threads: int = 1) -> str:
-    run = ShallowRun(Judge(network, prop), Deadline.after(5.0), threads=threads)
+    run = ShallowRun(Judge(network, prop), Budget(Deadline.after(5.0), threads=threads))
     word = word_of(run)
     assert word in DECIDED or run.remaining
     return word

@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from ginnacer_verify.bench.local import Work
-from ginnacer_verify.bench.machine import cores, now
+from ginnacer_verify.bench.machine import now
 from ginnacer_verify.bench.measure import Limits, measure
 from ginnacer_verify.bench.results import Row
+from ginnacer_verify.engines.budget import cores
 from ginnacer_verify.errors import InputError
 
 PATIENCE, WORKER_PATIENCE = 5.0, 60.0

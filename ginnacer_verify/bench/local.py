@@ -6,10 +6,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 from ginnacer_verify.bench.instances import Instance
-from ginnacer_verify.bench.machine import cores
 from ginnacer_verify.bench.measure import Limits, measure
 from ginnacer_verify.bench.results import Row
 from ginnacer_verify.bench.tools import Tool
+from ginnacer_verify.engines.budget import cores
 
 
 @dataclass(frozen=True)

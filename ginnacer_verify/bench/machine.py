@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ginnacer_verify.engines.budget import cores
 from ginnacer_verify.version import __version__
 
 PACKAGES = ("numpy", "scipy", "onnx", "onnxruntime", "highspy", "maraboupy", "torch", "distributed")
@@ -30,11 +31,6 @@ def machine() -> dict[str, Any]:
         "ginnacer-verify": __version__,
         "packages": {name: found for name in PACKAGES if (found := _version(name))},
     }
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _version(package: str) -> str:

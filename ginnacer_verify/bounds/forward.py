@@ -142,6 +142,11 @@ def _affine(node: Affine, sources: Sequence[Form], known: Known) -> Form:
     """The map of all terms at once, together with plain intervals, whose middles and radii go along."""
     batch, count = sources[0].terms.shape[:2]
     lower, upper = known.ends(node.sources)
+    if node.moves:
+        low, high = node.linear(lower), node.linear(upper)
+        append(known, low, high, np.maximum(np.abs(low), np.abs(high)))
+        moved = node.linear([sources[0].terms.reshape(batch * count, -1)])
+        return Form(moved.reshape(batch, count, node.size), node.linear([sources[0].radius]))
     middle = [low + (high / 2 - low / 2) for low, high in zip(lower, upper, strict=True)]
     apart = [np.maximum(high - m, m - low) * (1 + 4 * UNIT) for low, m, high in zip(lower, middle, upper, strict=True)]
     sizes = [np.maximum(form.size, np.abs(m) + r) for form, m, r in zip(sources, middle, apart, strict=True)]

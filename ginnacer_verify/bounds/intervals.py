@@ -110,7 +110,10 @@ def append(known: Known, lower: Array, upper: Array, size: Array) -> None:
 
 
 def _affine(node: Affine, lower: Sequence[Array], upper: Sequence[Array]) -> tuple[Array, Array, Array]:
-    """Around the middles of the sources: `W middle + b -+ |W| radius`, widened by its own rounding."""
+    """Around the middles of the sources: `W middle + b -+ |W| radius`, widened by its own rounding, if there is any."""
+    if node.moves:
+        low, high = node.linear(lower), node.linear(upper)
+        return low, high, np.maximum(np.abs(low), np.abs(high))
     batch = len(lower[0])
     middle = [low + (high / 2 - low / 2) for low, high in zip(lower, upper, strict=True)]
     radius = [

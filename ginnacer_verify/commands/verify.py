@@ -15,14 +15,16 @@ from ginnacer_verify.commands.networks import add_networks, load_all, split_file
 from ginnacer_verify.commands.output import remark, show, whole
 from ginnacer_verify.commands.sentence import sentence, shortened
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.budget import RESTARTS
 from ginnacer_verify.engines.choice import ENGINES
+from ginnacer_verify.engines.problem import ARITHMETICS
 from ginnacer_verify.engines.progress import observer
 from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.refinement.abstracted import Options
 from ginnacer_verify.engines.refinement.methods import method_names, refinement_names
 from ginnacer_verify.engines.refinement.relational import INITIAL
 from ginnacer_verify.engines.verdict import Statistics, Undecided, Verdict, Violated
-from ginnacer_verify.engines.verify import ARITHMETICS, RESTARTS, verify
+from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.errors import InputError, OutOfTime
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.graph.graph import Graph

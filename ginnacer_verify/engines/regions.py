@@ -90,8 +90,7 @@ class RegionRun(Run):
                 return REACHED
             if found := self._step():
                 return found
-            if self.observe:
-                self.observe(self.progress())
+            self.tell()
         return "; ".join(dict.fromkeys(self.reasons)) or None
 
     def progress(self) -> Progress:

@@ -6,33 +6,41 @@ from collections.abc import Iterable
 import numpy as np
 
 from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.engines.budget import Budget
 from ginnacer_verify.engines.parts import Part
-from ginnacer_verify.engines.progress import Observer, Progress
+from ginnacer_verify.engines.progress import Progress
 from ginnacer_verify.engines.record import Record
 from ginnacer_verify.replay.judge import Counterexample, Judge
 
 
 class Run(ABC):
-    """One property on one network. Call `run`; `progress` can be asked at any time.
+    """One property on one network. Call `run`, and again with another `budget` to go on; `progress` any time."""
 
-    `falsify` lets the engine attack from what it finds; `record`, if there is one, is told what a certificate needs by
-    the engines that know how."""
-
-    def __init__(
-        self,
-        judge: Judge,
-        deadline: Deadline,
-        *,
-        threads: int = 2,
-        seed: int = 0,
-        falsify: bool = True,
-        observe: Observer | None = None,
-        record: Record | None = None,
-    ) -> None:
-        self.judge, self.deadline, self.threads = judge, deadline, threads
-        self.falsify, self.observe, self.record = falsify, observe, record
-        self.seed, self.random = seed, np.random.default_rng(seed)
+    def __init__(self, judge: Judge, budget: Budget) -> None:
+        self.judge, self.budget = judge, budget
+        self.random = np.random.default_rng(budget.seed)
         self.begin()
+
+    @property
+    def deadline(self) -> Deadline:
+        return self.budget.deadline
+
+    @property
+    def threads(self) -> int:
+        return self.budget.threads
+
+    @property
+    def falsify(self) -> bool:
+        return self.budget.falsify
+
+    @property
+    def record(self) -> Record | None:
+        return self.budget.record
+
+    def tell(self) -> None:
+        """Show how far it has come to whoever observes."""
+        if self.budget.observe:
+            self.budget.observe(self.progress())
 
     @property
     def remaining(self) -> Iterable[Part]:

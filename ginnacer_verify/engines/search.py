@@ -1,13 +1,16 @@
 """Branch and bound by the chosen engine, which hands over to the loop what it cannot decide."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from ginnacer_verify.deadline import REACHED, Deadline
+from ginnacer_verify.engines.budget import Budget
+from ginnacer_verify.engines.parts import Part
+from ginnacer_verify.engines.problem import Problem
 from ginnacer_verify.engines.run import Run
 from ginnacer_verify.engines.verdict import Holds, Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.errors import InputError
@@ -24,14 +27,23 @@ FEW_BOXES = 64
 """So many boxes are handed over one by one; with more the loop starts with the property's own."""
 
 
-def attacked(engine: str, judge: Judge, deadline: Deadline, seed: int, restarts: int) -> Violated | None:
+class Finisher(Protocol):
+    """The loop, for the parts that an engine left open; None stands for all."""
+
+    def __call__(self, remaining: Sequence[Part] | None, budget: Budget, refine: str | None = None) -> Verdict: ...
+
+
+def attacked(engine: str, judge: Judge, budget: Budget) -> Violated | None:
     """A search for a counterexample, before anything is proved; none without restarts."""
-    random, disjuncts = np.random.default_rng(seed), judge.prop.disjuncts
+    if not budget.falsify:
+        return None
+    random, disjuncts, deadline = np.random.default_rng(budget.seed), judge.prop.disjuncts, budget.deadline
     share = min(1.0, FEW_DISJUNCTS / max(1, len(disjuncts))) / 4 if engine == "boxes" else 0.25
     start = deadline.within(deadline.left * share)
-    found = falsify(judge, disjuncts, random, start, restarts=restarts) if restarts else None
-    numbers = Statistics(seconds=deadline.spent, engine=engine, total=judge.graph.relus)
-    return Violated(found, numbers) if found else None
+    found = falsify(judge, disjuncts, random, start, restarts=budget.restarts)
+    return (
+        Violated(found, Statistics(seconds=deadline.spent, engine=engine, total=judge.graph.relus)) if found else None
+    )
 
 
 def _decided(engine: str, judge: Judge, run: Run, deadline: Deadline) -> Verdict:
@@ -56,38 +68,35 @@ def _decided(engine: str, judge: Judge, run: Run, deadline: Deadline) -> Verdict
     raise TypeError(f"the native engine answered {outcome!r}")
 
 
-def searched(
-    engine: str,
-    judge: Judge,
-    deadline: Deadline,
-    loop: Callable[..., Verdict],
-    settings: Mapping[str, Any],
-    on_graph: bool,
-) -> Verdict:
+def searched(problem: Problem, engine: str, judge: Judge, budget: Budget, loop: Finisher) -> Verdict:
     """Branch and bound; what it cannot decide goes to the loop, as far as the loop takes it."""
+    on_graph, deadline = problem.on_graph(engine), budget.deadline
     turns = engine == "boxes" and not on_graph
-    run = _run_of(engine, judge, on_graph)(
-        judge, deadline.within(TURN * deadline.left) if turns else deadline, **settings
-    )
+    run = _run_of(engine, judge, on_graph)(judge, budget.within(TURN * deadline.left) if turns else budget)
     verdict = _decided(engine, judge, run, deadline)
     if not isinstance(verdict, Undecided) or verdict.timeout:
         return verdict
     if turns and judge.no_number not in verdict.reason:
-        return _in_turns(judge, run, deadline, loop, over=verdict.reason == judge.why_undecided(REACHED))
+        return _in_turns(judge, run, budget, loop, over=verdict.reason == judge.why_undecided(REACHED))
     if engine in {"phases", "shallow"} and not on_graph:
-        return _finished(engine, deadline, loop(list(run.remaining), restarts=0))
+        return _finished(engine, deadline, loop(list(run.remaining), _quiet(budget)))
     return verdict
 
 
-def _in_turns(judge: Judge, run: Run, deadline: Deadline, loop: Callable[..., Verdict], *, over: bool) -> Verdict:
+def _in_turns(judge: Judge, run: Run, budget: Budget, loop: Finisher, *, over: bool) -> Verdict:
     """The boxes that are left go to the loop: for good, or where only their turn is over, for a turn and then back."""
-    left = list(islice(iter(run.remaining), FEW_BOXES + 1))
-    until = deadline.within(TURN * deadline.left) if over else deadline
-    verdict = loop(left if len(left) <= FEW_BOXES else None, restarts=0, until=until, refine="bisect")
+    left, deadline = list(islice(iter(run.remaining), FEW_BOXES + 1)), budget.deadline
+    turn = budget.within(TURN * deadline.left) if over else budget
+    verdict = loop(left if len(left) <= FEW_BOXES else None, _quiet(turn), refine="bisect")
     if not (over and isinstance(verdict, Undecided)):
         return _finished("boxes", deadline, verdict)
-    run.deadline = deadline
+    run.budget = budget
     return _decided("boxes", judge, run, deadline)
+
+
+def _quiet(budget: Budget) -> Budget:
+    """Without the attack, which has been made."""
+    return replace(budget, restarts=0)
 
 
 def _finished(engine: str, deadline: Deadline, verdict: Verdict) -> Verdict:

@@ -5,7 +5,6 @@ The rule by which the engine was chosen is part of the verdict's statistics.
 """
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,34 +13,23 @@ import numpy as np
 
 from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.deadline import Deadline
-from ginnacer_verify.engines.choice import ENGINES, Choice, choose, form_for, has_kernel
-from ginnacer_verify.engines.order import without_last
+from ginnacer_verify.engines.asked import Asked
+from ginnacer_verify.engines.budget import RESTARTS, Budget, cores
+from ginnacer_verify.engines.choice import Choice, choose
 from ginnacer_verify.engines.parts import Part, parts
+from ginnacer_verify.engines.problem import ARITHMETICS, Problem
 from ginnacer_verify.engines.progress import Moment, Observer, Progress
 from ginnacer_verify.engines.record import Record
-from ginnacer_verify.engines.refinement import loop as cegar
 from ginnacer_verify.engines.refinement.abstracted import Options, Refine
-from ginnacer_verify.engines.refinement.methods import method_named, refinement_named
-from ginnacer_verify.engines.refinement.relational import INITIAL
 from ginnacer_verify.engines.search import attacked, searched
 from ginnacer_verify.engines.slopes import decide, question_of
 from ginnacer_verify.engines.verdict import Statistics, Undecided, Verdict
 from ginnacer_verify.errors import InputError, OutOfTime
-from ginnacer_verify.graph.chain import as_chain, graph_of
-from ginnacer_verify.graph.folds import folded
-from ginnacer_verify.graph.graph import Graph
-from ginnacer_verify.graph.network import Network
-from ginnacer_verify.loading.model import Model, as_network, shapes_for
+from ginnacer_verify.graph.chain import graph_of
+from ginnacer_verify.loading.model import Model
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.query.backend import Backend, backend_class
-from ginnacer_verify.replay.joint import subject
-from ginnacer_verify.replay.judge import Judge
-
-ARITHMETICS = ("real", "float32")
-"""What a proof is about: real numbers, or the network as it is executed in its own precision."""
-RESTARTS = 24
-"""How often the falsifier starts per disjunct."""
+from ginnacer_verify.query.backend import Backend
 
 
 def verify(
@@ -79,97 +67,78 @@ def verify(
     `certificate` is a file for a proof that ginnacer-check accepts; the verdict's `certificate` says whether there is
     one. A property that did not come from a file is written beside it. `record` is told what a certificate needs."""
     _check_numbers(timeout, per_round, seed, restarts, threads)
-    asked = {"backend": backend, "abstraction": abstraction, "options": options, "initial": initial}
-    engine = _engine(engine, {**asked, "refine": refine, "per_round": per_round})
-    _check_names(backend, abstraction, initial, refine)
-    deadline = Deadline.after(timeout)
+    asked = Asked(backend, abstraction, options, initial, refine, per_round)
+    engine = asked.engine(engine)
     if arithmetic not in ARITHMETICS:
         raise InputError(f"arithmetic={arithmetic!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
     if certificate is not None and arithmetic != "real":
         raise InputError("certificates are proofs in real arithmetic: leave out certificate or arithmetic")
-    source = prop
+    deadline, source = Deadline.after(timeout), prop
     try:
         prop = prop if isinstance(prop, Property) else read_vnnlib(prop, deadline=deadline)
-        whole = subject(_networks(model, prop, deadline), prop)
-    except OutOfTime as problem:
-        return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
-    if certificate is not None and record is None:
-        record = Record(prop)
-    if arithmetic != "real":
-        if whole.originals:
-            raise InputError("properties with several networks or with products are decided in real arithmetic only")
-        if any(disjunct.ball is not None for disjunct in prop.disjuncts):
-            raise InputError("balls are decided in real arithmetic only")
-        whole, prop = whole.executed(), prop.as_seen_in(whole.dtype)
-    elif isinstance(whole, Graph) and not whole.originals:
-        whole = without_last(whole, prop)
-    try:
-        given = folded(whole) if isinstance(whole, Graph) and record is None and engine != "cegar" else whole
-        network = form_for(given, prop, engine, deadline)
-    except OutOfTime as problem:
-        return Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent))
-    question = question_of(prop) if engine == "auto" and whole.originals else None
-    if question and all(name == "Relu" for name, _ in graph_of(whole).functions):
-        choice = Choice("slopes", "one network twice, monotone in one input?")
-    else:
-        choice = choose(network, prop, engine)
-    parts(prop)  # refuses boxes without ends
-    threads = threads or os.cpu_count() or 1
-    seen: list[Moment] = []
-
-    def told(moment: Moment) -> None:
-        assert observe is not None
-        seen[:] = [moment]
-        observe(replace(moment, rule=choice.rule))
-
-    tell = told if observe else None
-
-    def loop(
-        remaining: Sequence[Part] | None = None,
-        restarts: int = restarts,
-        until: Deadline = deadline,
-        refine: str | Refine | None = refine,
-    ) -> Verdict:
-        return cegar.verify(
-            as_chain(network),
-            prop,
-            timeout=until.left,
-            backend=choice.backend if backend is None else backend,
-            abstraction=_method(abstraction),
-            options=_options(options, abstraction, initial or choice.initial),
-            refine=refine,
-            per_round=8 if per_round is None else per_round,
-            seed=seed,
-            restarts=restarts,
-            observe=tell,
-            remaining=remaining,
-        )
-
-    if choice.engine == "cegar":
-        verdict = loop()
-    elif choice.engine == "slopes" and question:
-        verdict = decide(whole.originals[0].network, question, prop, deadline, seed=seed)
-    else:
-        on_graph = choice.engine == "regions" or (choice.engine == "boxes" and not has_kernel(network, prop))
-        on_graph = on_graph or (choice.engine == "phases" and isinstance(network, Graph))
-        judge = Judge(given if on_graph else network, prop)
-        if on_graph and judge.graph.arithmetic != network.arithmetic:
-            raise InputError(
-                "layers that were multiplied out are not what is executed: give the network as it was read"
-            )
-        found = attacked(choice.engine, judge, deadline, seed, restarts)
-        settings = {"threads": threads, "seed": seed, "falsify": restarts > 0, "observe": tell, "record": record}
-        verdict = searched(choice.engine, judge, deadline, loop, settings, on_graph) if found is None else found
-    if tell and not seen:  # decided before the engine's first step
-        numbers, still = verdict.statistics, len(prop.disjuncts) if isinstance(verdict, Undecided) else 0
-        tell(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
+        record = Record(prop) if certificate is not None and record is None else record
+        foldable = record is None and engine != "cegar"
+        problem = Problem.of(model, prop, deadline, engine=engine, arithmetic=arithmetic, foldable=foldable)
+    except OutOfTime as late:
+        return Undecided(str(late), timeout=True, statistics=Statistics(seconds=deadline.spent))
+    choice = _choice(problem, engine)
+    parts(problem.prop)  # refuses boxes without ends
+    told = _Told(observe, choice.rule)
+    budget = Budget(deadline, threads or cores(), seed, restarts, told if observe else None, record)
+    verdict = _decided(problem, choice, asked, budget)
+    told.last(verdict, deadline)
     verdict = replace(verdict, statistics=replace(verdict.statistics, rule=choice.rule))
     verdict = _with_share(verdict) if isinstance(verdict, Undecided) else verdict
     if certificate is None:
         return verdict
     from ginnacer_verify.certificate.certify import certify_of
 
-    return replace(verdict, certificate=certify_of(whole, source, verdict, Path(certificate), deadline, record))
+    proof = certify_of(problem.whole, source, verdict, Path(certificate), deadline, record)
+    return replace(verdict, certificate=proof)
+
+
+def _choice(problem: Problem, engine: str) -> Choice:
+    """The engine, and the rule that chose it."""
+    question = question_of(problem.prop) if engine == "auto" and problem.whole.originals else None
+    if question and all(name == "Relu" for name, _ in graph_of(problem.whole).functions):
+        return Choice("slopes", "one network twice, monotone in one input?")
+    return choose(problem.network, problem.prop, engine)
+
+
+def _decided(problem: Problem, choice: Choice, asked: Asked, budget: Budget) -> Verdict:
+    """Attack, search, and hand over to the loop what the search cannot decide."""
+
+    def loop(remaining: Sequence[Part] | None, budget: Budget, refine: str | None = None) -> Verdict:
+        return asked.run(problem.chain, problem.prop, choice, budget, remaining, refine)
+
+    if choice.engine == "cegar":
+        return loop(None, budget)
+    if choice.engine == "slopes":
+        question = question_of(problem.prop)
+        assert question is not None
+        return decide(problem.whole.originals[0].network, question, problem.prop, budget.deadline, seed=budget.seed)
+    judge = problem.judge(choice.engine)
+    found = attacked(choice.engine, judge, budget)
+    return searched(problem, choice.engine, judge, budget, loop) if found is None else found
+
+
+class _Told:
+    """Tells an observer every moment with the rule that chose the engine, and at least one of every run."""
+
+    def __init__(self, observe: Observer | None, rule: str) -> None:
+        self.observe, self.rule, self.anything = observe, rule, False
+
+    def __call__(self, moment: Moment) -> None:
+        assert self.observe is not None
+        self.anything = True
+        self.observe(replace(moment, rule=self.rule))
+
+    def last(self, verdict: Verdict, deadline: Deadline) -> None:
+        """What was decided before the engine's first step."""
+        if self.observe and not self.anything:
+            numbers = verdict.statistics
+            still = numbers.parts - numbers.proved if isinstance(verdict, Undecided) else 0
+            self(Progress(numbers.engine, numbers.boxes, still, numbers.unstable, still, deadline.left))
 
 
 def _with_share(verdict: Undecided) -> Undecided:
@@ -178,15 +147,6 @@ def _with_share(verdict: Undecided) -> Undecided:
     if not verdict.timeout or numbers.parts < 2:
         return verdict
     return replace(verdict, reason=f"{verdict.reason}; {numbers.proved} of {numbers.parts} parts proved")
-
-
-def _networks(
-    model: Model | Mapping[str, Model], prop: Property, deadline: Deadline
-) -> Network | Graph | Mapping[str, Network | Graph]:
-    shapes = shapes_for(prop.x.shape)
-    if isinstance(model, Mapping):
-        return {name: as_network(one, shapes, deadline) for name, one in model.items()}
-    return as_network(model, shapes, deadline)
 
 
 def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: int, threads: int | None) -> None:
@@ -198,42 +158,3 @@ def _check_numbers(timeout: float, per_round: int | None, seed: int, restarts: i
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if value is not None and not (whole and value >= smallest):
             raise InputError(f"{name} must be a whole number, {smallest} or more, not {value!r}")
-
-
-def _method(abstraction: str | Abstraction | None) -> str:
-    """The name of the abstraction; one that is given as a value is the paper's."""
-    if abstraction is None:
-        return "relational"
-    return "paper" if isinstance(abstraction, Abstraction) else abstraction
-
-
-def _options(options: Options | None, abstraction: str | Abstraction | None, initial: str) -> Options:
-    found = replace(options or Options(), initial=initial)
-    return replace(found, saved=abstraction) if isinstance(abstraction, Abstraction) else found
-
-
-def _check_names(
-    backend: str | Backend | None,
-    abstraction: str | Abstraction | None,
-    initial: str | None,
-    refine: str | Refine | None,
-) -> None:
-    if isinstance(backend, str):
-        backend_class(backend)  # refuses names that there are not
-    elif backend is not None and not isinstance(backend, Backend):
-        raise InputError(f"backend must be a name or a Backend, not {type(backend).__name__}")
-    if initial is not None and initial not in INITIAL:
-        raise InputError(f"initial={initial!r} is unknown; choose one of {', '.join(INITIAL)}")
-    refinement_named(method_named(_method(abstraction)), refine)  # refuses what does not fit
-    if initial is not None and _method(abstraction) != "relational":
-        raise InputError(f"initial={initial!r} is for the relational abstraction, not for {_method(abstraction)}")
-
-
-def _engine(engine: str, loop: dict[str, object]) -> str:
-    """The engine, which is the loop where only options of the loop say so; phases have the loop as their finisher."""
-    given = [name for name, value in loop.items() if value is not None]
-    if not given or engine not in ENGINES or engine in {"cegar", "phases", "shallow"}:
-        return engine
-    if engine == "auto":
-        return "cegar"
-    raise InputError(f"{given[0]} is for the loop, which the engine {engine} does not use: choose the engine cegar")

@@ -73,6 +73,9 @@ class Function(ABC):
     piecewise_linear = False
     """Whether cutting at `cut` a few times leaves only exact lines: then branching ends."""
 
+    cuts: str = ""
+    """How whole numbers are made of the arguments, if the value depends on those alone: "floor" or "trunc"."""
+
     @abstractmethod
     def apply(self, *y: Array) -> Array:
         """The values, in floating point, within ULPS roundings of the exact ones."""
@@ -109,6 +112,11 @@ class Function(ABC):
         middle = np.stack([low + (high - low) / 2 for low, high in zip(lower, upper, strict=True)])
         at = np.take_along_axis(middle, which[None], axis=0)[0]
         return which, np.where(width.max(axis=0) > 0, at, np.nan)
+
+
+def first_at(at: Array) -> tuple[Array, Array]:
+    """A cut of the only argument."""
+    return np.zeros(at.shape, dtype=np.intp), at
 
 
 def _parallel(lines: Lines, slopes: Arrays, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
@@ -169,4 +177,4 @@ class Relu(Function):
 
     def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
         unstable = (lower[0] < 0) & (upper[0] > 0)
-        return np.zeros(unstable.shape, dtype=np.intp), np.where(unstable, 0.0, np.nan)
+        return first_at(np.where(unstable, 0.0, np.nan))

@@ -67,6 +67,11 @@ class Affine:
         return roundings + FUSED if roundings else 0
 
     @cached_property
+    def moves(self) -> bool:
+        """Whether its values are values of its source as they are, or zeros: nothing is rounded."""
+        return len(self.maps) == 1 and isinstance(self.maps[0], Select) and not self.bias.any()
+
+    @cached_property
     def absolute(self) -> "Affine":
         """The node with the absolute values of all weights and biases."""
         return Affine(self.sources, tuple(one.absolute() for one in self.maps), np.abs(self.bias))

@@ -1,20 +1,12 @@
-"""Functions made of straight pieces: LeakyRelu, Clip, Absolute, Sign, Floor, Maximum, Minimum."""
+"""Functions made of straight pieces: LeakyRelu, Clip, Absolute, Maximum, Minimum."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.graph.function import EXACTLY, Arrays, Executed, Function, Lines
+from ginnacer_verify.graph.function import EXACTLY, Arrays, Executed, Function, Lines, first_at
 from ginnacer_verify.rounding import HUGE, TINY, UNIT, down, up
-
-STEEPEST = 1e12
-"""The lines of a jump are no steeper than this, however near the jump the interval ends."""
-
-
-def _first(at: Array) -> tuple[Array, Array]:
-    """A cut of the only argument."""
-    return np.zeros(at.shape, dtype=np.intp), at
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +65,7 @@ class LeakyRelu(Function):
         )
 
     def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
-        return _first(np.where((lower[0] < 0) & (upper[0] > 0), 0.0, np.nan))
+        return first_at(np.where((lower[0] < 0) & (upper[0] > 0), 0.0, np.nan))
 
 
 class Absolute(LeakyRelu):
@@ -145,83 +137,7 @@ class Clip(Function):
         lo, hi = lower[0], upper[0]
         kinks = np.stack([np.where((end > lo) & (end < hi), end, np.nan) for end in (self.low, self.high)])
         far = np.abs(kinks - (lo / 2 + hi / 2))
-        return _first(np.where(np.isnan(far[0]) | (far[1] < far[0]), kinks[1], kinks[0]))
-
-
-class Sign(Function):
-    """-1, 0 or 1. On an interval that holds 0 and more, no line is exact: cuts are next to 0, which leaves two exact
-    parts and a sliver around 0 on which the values are only known to be between -1 and 1."""
-
-    executed = EXACTLY
-    choices = (True, True)
-
-    def apply(self, *y: Array) -> Array:
-        return np.sign(y[0])
-
-    def derivative(self, *y: Array) -> Arrays:
-        """What attacks see in the place of 0: the slope of `y / (1 + 2 |y| / s)` with s the mean of |y|, so that values
-        next to the jump count most and none is without a say."""
-        size = np.abs(y[0])
-        scale = size.mean(axis=-1, keepdims=True) + TINY
-        return (1.0 / (scale * (1.0 + 2.0 * size / scale) ** 2),)
-
-    def range(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
-        return np.sign(lower[0]), np.sign(upper[0])
-
-    def lines(self, lower: Arrays, upper: Arrays, low: Array | None = None, high: Array | None = None) -> Lines:
-        """Below, through -1 at 0 (or through 0, if the interval starts there) and at most 1 at the end; above
-        likewise."""
-        lo, hi = lower[0], upper[0]
-        first, last = np.sign(lo), np.sign(hi)
-        with np.errstate(all="ignore"):
-            below = np.where((lo <= 0) & (hi > 0), np.minimum((1 - first) * (1 - 4 * UNIT) / hi, STEEPEST), 0.0)
-            above = np.where((lo < 0) & (hi >= 0), np.minimum((last + 1) * (1 - 4 * UNIT) / -lo, STEEPEST), 0.0)
-        low = (hi >= -lo).astype(np.float64) if low is None else low
-        high = (hi <= -lo).astype(np.float64) if high is None else high
-        return Lines((below * low,), first, (above * high,), last)
-
-    def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
-        lo, hi = lower[0], upper[0]
-        at = np.where((lo < 0) & (hi > 0), 0.0, np.nan)
-        at = np.where((lo < -TINY) & (hi > -TINY) & (hi >= 0), -TINY, at)
-        return _first(np.where((lo <= 0) & (hi > TINY), TINY, at))
-
-
-class Floor(Function):
-    """The largest whole number that is not above y."""
-
-    executed = EXACTLY
-    choices = (True, True)
-
-    def apply(self, *y: Array) -> Array:
-        return np.floor(y[0])
-
-    def derivative(self, *y: Array) -> Arrays:
-        return (np.zeros(y[0].shape),)
-
-    def range(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
-        return np.floor(lower[0]), np.floor(upper[0])
-
-    def lines(self, lower: Arrays, upper: Arrays, low: Array | None = None, high: Array | None = None) -> Lines:
-        """Between the least value and y - 1 below, between the largest value and y above."""
-        first, last = np.floor(lower[0]), np.floor(upper[0])
-        steps = last > first
-        wide = (last - first > 1).astype(np.float64)
-        low, high = (np.where(steps, wide if one is None else one, 0.0) for one in (low, high))
-        below, above = (1 - low) * first - low, (1 - high) * last
-        return Lines(
-            (low,),
-            np.where(low == 0, first, np.where(low == 1, -1.0, below - (np.abs(first) + 1) * 8 * UNIT)),
-            (high,),
-            np.where(high == 0, last, np.where(high == 1, 0.0, above + np.abs(last) * 8 * UNIT)),
-        )
-
-    def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
-        """At the step nearest to the middle; just below it, if the interval ends there."""
-        lo, hi = lower[0], upper[0]
-        at = np.clip(np.round(lo / 2 + hi / 2), np.floor(lo) + 1, np.floor(hi))
-        at = np.where(at == hi, np.nextafter(hi, -np.inf), at)
-        return _first(np.where((at > lo) & (at < hi), at, np.nan))
+        return first_at(np.where(np.isnan(far[0]) | (far[1] < far[0]), kinks[1], kinks[0]))
 
 
 @dataclass(frozen=True)

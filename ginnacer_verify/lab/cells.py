@@ -5,12 +5,11 @@ again. A cell that fails leaves a sentence; the others go on."""
 
 import hashlib
 import json
-import multiprocessing
 import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,6 +19,7 @@ from typing import Any
 
 from ginnacer_verify.errors import GinnacerError
 from ginnacer_verify.lab.setting import Setting
+from ginnacer_verify.loading.workers import workers
 
 Row = dict[str, Any]
 DRAWING = {"plots.py", "page.py", "claims.py", "lab.py"}
@@ -76,12 +76,12 @@ def module_of(experiment: str) -> Any:
 
 
 def run_cells(
-    cells: Sequence[Cell], setting: Setting, folder: Path, workers: int, done: Callable[[int, int], None]
+    cells: Sequence[Cell], setting: Setting, folder: Path, jobs: int, done: Callable[[int, int], None]
 ) -> dict[Cell, Outcome]:
     """The outcome of every cell; `done` is told how many of how many are."""
     found = {cell: outcome for cell in cells if (outcome := _kept(cell, setting, folder))}
     done(len(found), len(cells))
-    for outcome in _computed([cell for cell in cells if cell not in found], setting, workers):
+    for outcome in _computed([cell for cell in cells if cell not in found], setting, jobs):
         found[outcome.cell] = outcome if outcome.problem else _keep(outcome, setting, folder)
         done(len(found), len(cells))
     return {cell: found[cell] for cell in cells}
@@ -109,12 +109,11 @@ def _keep(outcome: Outcome, setting: Setting, folder: Path) -> Outcome:
     return outcome
 
 
-def _computed(cells: Sequence[Cell], setting: Setting, workers: int) -> Iterator[Outcome]:
-    if workers <= 1 or len(cells) <= 1:
+def _computed(cells: Sequence[Cell], setting: Setting, jobs: int) -> Iterator[Outcome]:
+    if jobs <= 1 or len(cells) <= 1:
         yield from (compute(cell, setting) for cell in cells)
         return
-    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
-    with ProcessPoolExecutor(min(workers, len(cells)), mp_context=context) as pool:
+    with workers(min(jobs, len(cells))) as pool:
         futures = {pool.submit(compute, cell, setting): cell for cell in cells}
         for future in as_completed(futures):
             try:

@@ -15,7 +15,8 @@ from ginnacer_verify.loading.composer import Composer, Constant, Tensor, Value
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """`None` stands for an input that is left out; `double` says whether the model computes in float64 anywhere."""
+    """`None` stands for an input that is left out; `double` says whether the model computes in float64 anywhere, `kind`
+    is the element type of the first computed input, as ONNX numbers them."""
 
     operator: str
     name: str
@@ -25,6 +26,7 @@ class Node:
     opset: int
     double: bool
     make: Composer
+    kind: int = 1
 
     def tensor(self, position: int = 0) -> Tensor:
         match self.input(position):

@@ -1,9 +1,9 @@
 """An ONNX model as a Graph: its nodes are read once, in order, those that no output needs left out."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.graph import Tensor as Described
 from ginnacer_verify.loading.composer import Composer, Constant, Tensor, Value, size_of
 from ginnacer_verify.loading.node import Node
-from ginnacer_verify.loading.operators import CONSTANT, CONTROL, HANDLERS, OPERATORS, RANDOM
+from ginnacer_verify.loading.operators import CONSTANT, CONTROL, OPERATORS, RANDOM
 from ginnacer_verify.loading.operators.shape import SHAPE
+from ginnacer_verify.loading.whole import TRUTH, WHOLE, Whole
 
 if TYPE_CHECKING:
     import onnx
@@ -24,6 +25,10 @@ MALFORMED = (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, Ove
 ELEMENT_TYPES = {1: "float32", 10: "float16", 11: "float64"}
 FOLDED = {"Mul", "Div", "Sqrt", "Reciprocal", "Neg", "Abs", "Cast", "Identity", "Constant", "ConstantOfShape"}
 """Constants that these make out of others are off by a rounding each; more is refused where that counts."""
+
+
+INDICES = {"Shape", "Size", "Range", "Equal", "ScatterND", "ScatterElements"}
+"""These give whole numbers, or move what they are given."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def read_graph(model: "onnx.ModelProto", deadline: Deadline = FOREVER, content: 
     constants = _constants(model.graph)
     make = Composer()
     x = _inputs(model.graph, constants)
-    values: dict[str, Value] = {**constants}
+    values: dict[str, Value | Whole] = {**constants}
     for tensor in x:
         values[tensor.name] = make.whole(make.input(size_of(tensor.shape)), tensor.shape)
     reading = _Reading(model, make, 11 in _kinds(model))
@@ -88,7 +93,7 @@ def read_graph(model: "onnx.ModelProto", deadline: Deadline = FOREVER, content: 
             raise NetworkError(f"node {label!r} ({_operator(node)}) is not well-formed: it has no output")
         if reading.needed.intersection(node.output):
             values.update(zip(node.output, reading.outputs(node, label, values), strict=False))
-    return _graph(model, values, make, x, content)
+    return _graph(reading, values, x, content)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +110,8 @@ class _Reading:
 
     needed: Any = ()
     opset: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    """The element types of computed tensors that are none of floating-point numbers."""
 
     def _needed(self) -> set[str]:
         """The names of all values that an output depends on."""
@@ -117,7 +124,9 @@ class _Reading:
     def _opset(self) -> int:
         return max((one.version for one in self.model.opset_import if one.domain in {"", "ai.onnx"}), default=1)
 
-    def outputs(self, node: "onnx.NodeProto", label: str, values: dict[str, Value]) -> tuple[Value, ...]:
+    def outputs(
+        self, node: "onnx.NodeProto", label: str, values: dict[str, Value | Whole]
+    ) -> tuple[Value | Whole, ...]:
         missing = [name for name in node.input if name and name not in values]
         if missing:
             raise UnsupportedOperator(_operator(node), label, f"its input {missing[0]!r} is no output that we read")
@@ -132,8 +141,8 @@ class _Reading:
         return found if isinstance(found, tuple) else (found,)
 
     def _evaluated(
-        self, node: "onnx.NodeProto", label: str, inputs: tuple[Value | None, ...]
-    ) -> Value | tuple[Value, ...]:
+        self, node: "onnx.NodeProto", label: str, inputs: tuple[Value | Whole | None, ...]
+    ) -> Value | Whole | tuple[Value | Whole, ...]:
         operator = _operator(node)
         if operator in RANDOM or (operator == "Dropout" and _is_training(inputs)):
             raise UnsupportedOperator(operator, label, "its values are random; export the network in evaluation mode")
@@ -142,12 +151,32 @@ class _Reading:
         if operator in {"Shape", "Size"} and isinstance(inputs[0], Tensor):
             inputs = (np.broadcast_to(np.float32(0), inputs[0].shape),)
         if not any(isinstance(value, Tensor) for value in inputs):
+            if any(isinstance(value, Whole) for value in inputs):
+                return self._of_whole(node, inputs)
             return self._folded(node, label, inputs)
-        if operator not in HANDLERS:
+        if operator not in OPERATORS:
             raise UnsupportedOperator(operator, label)
-        attributes = _attributes(node)
-        made = Node(operator, label, inputs, attributes, len(node.output), self.opset, self.double, self.make)
-        return HANDLERS[operator](made)
+        kind, attributes = self._kind(node, inputs), _attributes(node)
+        if operator == "Cast" and kind not in {*WHOLE, TRUTH} and attributes.get("to") in WHOLE:
+            return Whole.cast(node, cast("Tensor", inputs[0]))
+        read = tuple(value if value is None else self.read(value) for value in inputs)
+        made = Node(operator, label, read, attributes, len(node.output), self.opset, self.double, self.make, kind)
+        self.kinds.update(dict.fromkeys(node.output, _kind_of(operator, attributes, kind)))
+        return OPERATORS[operator](made)
+
+    def read(self, value: Value | Whole) -> Value:
+        """A value as operators take it."""
+        return value.tensor(self.model, self.make) if isinstance(value, Whole) else value
+
+    def _kind(self, node: "onnx.NodeProto", inputs: tuple[Value | Whole | None, ...]) -> int:
+        """The element type of the first computed input."""
+        names = (name for name, value in zip(node.input, inputs, strict=True) if isinstance(value, Tensor))
+        return self.kinds.get(next(names), 1)
+
+    def _of_whole(self, node: "onnx.NodeProto", inputs: tuple[Any, ...]) -> tuple[Whole, ...]:
+        """What a node makes of whole numbers; rounding that nobody states, if it may be more than moving them."""
+        self.make.unstated |= node.op_type not in {*SHAPE, *FOLDED, *INDICES}
+        return Whole.of(node, inputs)
 
     def _folded(self, node: "onnx.NodeProto", label: str, inputs: tuple[Any, ...]) -> tuple[Constant, ...]:
         """The values of a node whose inputs are all constants, by ONNX's own reference implementation."""
@@ -178,7 +207,19 @@ class _Reading:
         return found
 
 
-def _is_training(inputs: tuple[Value | None, ...]) -> bool:
+def _kind_of(operator: str, attributes: dict[str, Any], kind: int) -> int:
+    """The element type of what an operator gives, given that of what it takes."""
+    match operator:
+        case "Cast":
+            return int(attributes.get("to", 1))
+        case "ArgMax":
+            return 7
+        case "Equal":
+            return TRUTH
+    return kind if operator in SHAPE else 1
+
+
+def _is_training(inputs: tuple[Value | Whole | None, ...]) -> bool:
     return len(inputs) > 2 and isinstance(inputs[2], np.ndarray) and bool(inputs[2].any())
 
 
@@ -255,11 +296,10 @@ def _input(value: "onnx.ValueInfoProto") -> Described:
     return Described(value.name, tuple(max(extent, 1) for extent in shape), ELEMENT_TYPES[kind.elem_type])
 
 
-def _graph(
-    model: "onnx.ModelProto", values: dict[str, Value], make: Composer, x: tuple[Described, ...], content: bytes
-) -> Graph:
+def _graph(reading: _Reading, values: dict[str, Value | Whole], x: tuple[Described, ...], content: bytes) -> Graph:
+    model, make = reading.model, reading.make
     names = [output.name for output in model.graph.output]
-    found = [values[name] for name in names if name in values]
+    found = [reading.read(values[name]) for name in names if name in values]
     if len(found) < len(names) or not names:
         raise NetworkError("the network has an output that no node gives")
     if not any(isinstance(value, Tensor) for value in found):

@@ -13,9 +13,10 @@ from ginnacer_verify.errors import NetworkError
 KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def runtime_of(model: bytes) -> "Runtime":
-    """The runtime of a model, made once: a file that was read is what witnesses are replayed on next."""
+    """The runtime of a model, made once: a file that was read is what witnesses are replayed on next, and a property
+    may speak about two of them."""
     return Runtime(model)
 
 

@@ -82,8 +82,8 @@ Batch = Record.of(
     "Batch",
     """
     long* owner
-    double* low, high, lower, upper, points, bounds, slacks
-    long* states, splits, unstable
+    double* low, high, lower, upper, points, bounds, slacks, gains
+    long* states, unstable
     """,
 )
 Layers = Record.of(

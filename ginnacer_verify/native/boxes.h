@@ -13,9 +13,6 @@
 
 #include "sums.h"
 
-/* A ReLU's input is bounded by its twin's where their difference is narrower than this share of the twin's interval. */
-#define NARROW 0.25
-
 /* Working memory of one thread. `width` is the length of a row: constant, inputs, ReLUs. */
 typedef struct {
     int64_t inputs, width, widest, relus;
@@ -171,6 +168,12 @@ static inline double factor_of(const Memory *m, int64_t j, double coefficient, c
 static inline double least(const double *work, int64_t inputs) {
     double bound = work[0];
     for (int64_t column = 1; column <= inputs; column++) bound -= fabs(work[column]);
+    return bound;
+}
+
+static inline double most(const double *work, int64_t inputs) {
+    double bound = work[0];
+    for (int64_t column = 1; column <= inputs; column++) bound += fabs(work[column]);
     return bound;
 }
 
@@ -381,7 +384,7 @@ static void enlist(const Memory *m, int64_t i, int64_t settled, int64_t count, d
     m->twin[count] = -1;
 }
 
-/* `tighten` for a row whose twin is unstable: mostly from the twin's bounds and their difference, which is kept. */
+/* `tighten` for a row whose twin is unstable: first from the twin's bounds and their difference, which is kept. */
 static Interval tighten_twin(const Memory *m, int64_t i, int64_t t, int64_t count, double error, double lower,
                              double upper, Interval *difference) {
     const double low = m->lower[t], high = m->upper[t];
@@ -390,7 +393,7 @@ static Interval tighten_twin(const Memory *m, int64_t i, int64_t t, int64_t coun
     difference->high = smaller(d.high, upper - low + error);
     const Interval found = tighter(lower, upper, low + d.low - error, high + d.high + error);
     copy(m->reach + t * m->inputs, m->spread + i * m->inputs, m->inputs);
-    if (d.high - d.low < NARROW * (high - low) || found.low >= 0.0 || found.high <= 0.0) return found;
+    if (found.low >= 0.0 || found.high <= 0.0) return found;
     return tighten(m, i, count, error, found.low, found.high);
 }
 
@@ -452,7 +455,7 @@ typedef struct {
 /* The best lower bound of each property row and its plane, with the lower slopes optimised for it.
 
    Returns the row with the largest bound, and that bound; all of them are left in `values`. A bound above `enough` is
-   not improved. */
+   not improved, nor one whose plane is positive nowhere: it is too far from cutting anything. */
 static Best bound_rows(const Memory *m, int64_t count, int64_t rows, int64_t steps, double enough) {
     Best nearest = {0, -INFINITY};
     for (int64_t i = 0; i < rows; i++) {
@@ -466,7 +469,7 @@ static Best bound_rows(const Memory *m, int64_t count, int64_t rows, int64_t ste
                 best = bound;
                 keep_plane(m, i, count);
             }
-            if (best > enough) break;
+            if (best > enough || !(most(m->work, m->inputs) > 0.0)) break;
             if (n < steps) descend(m, count, step);
             step *= 0.6;
         }
@@ -574,11 +577,11 @@ static int clip_each(const Memory *m, int64_t rows, double error, Best *worst) {
     return open;
 }
 
-/* The input whose halving should help most: its share in what the lines of unstable ReLUs give away (ten parts), and
-   in the movement of the plane (one part). */
-static int64_t widest_input(const Memory *m, int64_t count, int64_t number) {
+/* What halving each input promises, per its width: its share in what the lines of unstable ReLUs give away (ten parts),
+   and in the movement of the plane (one part). */
+static void promises(const Memory *m, int64_t count, int64_t number, double *gains) {
     const double *plane = m->planes + number * (1 + m->inputs), *blame = m->blame + number * m->relus;
-    for (int64_t i = 0; i < m->inputs; i++) m->gain[i] = m->loss[i] = 0.0;
+    for (int64_t i = 0; i < m->inputs; i++) gains[i] = m->loss[i] = 0.0;
     for (int64_t j = 0; j < count; j++) {
         const double *reach = m->reach + j * m->inputs;
         double sum = 0.0;
@@ -586,22 +589,16 @@ static int64_t widest_input(const Memory *m, int64_t count, int64_t number) {
         if (sum > 0.0)
             for (int64_t i = 0; i < m->inputs; i++) m->loss[i] += blame[j] * reach[i] / sum;
     }
-    double moved = 0.0, lost = 0.0, most = -1.0;
+    double moved = 0.0, lost = 0.0;
     for (int64_t i = 0; i < m->inputs; i++) {
         moved += fabs(plane[1 + i]);
         lost += m->loss[i];
     }
-    int64_t best = 0;
     for (int64_t i = 0; i < m->inputs; i++) {
-        if (moved > 0.0) m->gain[i] += fabs(plane[1 + i]) / moved;
-        if (lost > 0.0) m->gain[i] += 10.0 * m->loss[i] / lost;
-        const double promise = m->gain[i] * (m->high[i] - m->low[i]);
-        if (promise > most) {
-            best = i;
-            most = promise;
-        }
+        if (moved > 0.0) gains[i] += fabs(plane[1 + i]) / moved;
+        if (lost > 0.0) gains[i] += 10.0 * m->loss[i] / lost;
+        if (m->radius[i] > 0.0) gains[i] /= m->radius[i];
     }
-    return best;
 }
 
 /* The differences between the execution of a network and real arithmetic on a box, per neuron: what its own sum adds to
@@ -729,14 +726,13 @@ static void bound_box(const Net *net, const Boxes *boxes, int64_t b, const Memor
     if (nearest.bound > rounding && nearest.bound <= error)
         error = rounding + executed_apart(net, owner, m, lower, upper, 1);
     boxes->unstable[b] = count;
-    boxes->splits[b] = 0;
     if (net->each)
         boxes->states[b] = clip_each(m, rows, error, &nearest) ? OPEN : PROVED;
     else
         boxes->states[b] = nearest.bound > error || !clip(m, 0, planes, error) ? PROVED : OPEN;
     boxes->bounds[b] = nearest.bound;
     if (boxes->states[b] == PROVED) return;
-    boxes->splits[b] = widest_input(m, count, nearest.number);
+    promises(m, count, nearest.number, boxes->gains + b * m->inputs);
     const double *plane = m->planes + nearest.number * (1 + m->inputs);
     for (int64_t j = 0; j < m->inputs; j++) {
         const double c = m->centroid[j], r = m->radius[j], guard = 1e-15 * (fabs(c) + r);

@@ -47,8 +47,8 @@ typedef struct {
 typedef struct {
     const int64_t *owner;
     double *low, *high, *lower, *upper;
-    double *points, *bounds, *slacks;
-    int64_t *states, *splits, *unstable;
+    double *points, *bounds, *slacks, *gains;
+    int64_t *states, *unstable;
 } Boxes;
 
 /* The layers before some rows, as `engine/phases/reduced.py` has them. */

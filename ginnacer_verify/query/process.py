@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from ginnacer_verify.deadline import REACHED, Deadline
-from ginnacer_verify.loading.orphan import die_with_parent
+from ginnacer_verify.loading.workers import die_with_parent
 from ginnacer_verify.query.query import Unknown
 
 LENGTH = struct.Struct("!Q")

@@ -2,9 +2,10 @@
 
 It only proposes points; each is judged by replay before anything is believed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.graph.gradient import value_and_gradient
 from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.graph.table import stepped
 from ginnacer_verify.properties.property import Disjunct
 from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 
@@ -99,6 +101,20 @@ def lattice(box: Box) -> Array:
     return points
 
 
+def everything(graph: Graph, box: Box) -> Array | None:
+    """A point for all that the network can tell apart, if its varying inputs matter as few whole numbers only."""
+    steps, varying = stepped(graph), list(box.varying)
+    if not varying or any(i not in steps for i in varying):
+        return None
+    ends = [(float(steps[i](box.lower[i])), float(steps[i](box.upper[i]))) for i in varying]
+    if not prod(high - low + 1 for low, high in ends) <= LATTICE:
+        return None
+    numbers = list(product(*(range(int(low), int(high) + 1) for low, high in ends)))
+    points = np.tile(box.lower, (len(numbers), 1))
+    points[:, varying] = np.array(numbers)
+    return box.clip(points)
+
+
 def best(graph: Graph, goal: Goal, points: Array, count: int, deadline: Deadline = FOREVER) -> Array:
     """The points that come nearest to being unsafe, of those that there is time for."""
     size, found = max(1, PIECE // graph.widest), [np.zeros(0)]
@@ -144,11 +160,17 @@ def inside(x: Array, disjunct: Disjunct, box: Box) -> Array:
 @np.errstate(over="ignore", invalid="ignore")  # a value that overflows is no counterexample
 def attack(judge: Judge, disjunct: Disjunct, box: Box, x: Array, deadline: Deadline) -> Counterexample | None:
     """Descend from each row of `x` and replay what looks unsafe, or at least nearer to it than what was refuted."""
+    goal = Goal.of(disjunct)
+    return _replayed(judge, goal, x, descend(judge.graph, goal, box, x, deadline))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _replayed(judge: Judge, goal: Goal, points: Array, batches: Iterable[Array]) -> Counterexample | None:
+    disjunct, nearest, replays = goal.disjunct, np.inf, 0
     if judge.lacks_numbers(disjunct):
         return None
-    goal, nearest, replays, points = Goal.of(disjunct), np.inf, 0, x
     scale = HOPEFUL * (1 + np.abs(goal.offset).max(initial=0.0))
-    for points in descend(judge.graph, goal, box, x, deadline):
+    for points in batches:
         for point, excess in zip(points, goal.excess(judge.graph.evaluate(points)), strict=True):
             if replays < REPLAYS and excess <= scale and (excess <= 0 or excess <= nearest + NOISE * scale):
                 if isinstance(found := judge(settle(point, disjunct.witnesses, judge.dtype)), Counterexample):
@@ -170,6 +192,12 @@ def falsify(
         for disjunct in targets:
             if deadline.passed:
                 return None
+            if (all_of_them := everything(judge.graph, disjunct.box)) is not None:
+                goal = Goal.of(disjunct)
+                points = best(judge.graph, goal, all_of_them, REPLAYS, deadline)
+                if found := _replayed(judge, goal, points, [points]):
+                    return found
+                continue
             points = starts(disjunct.box, random, count)
             if count == restarts:
                 nearest = best(judge.graph, Goal.of(disjunct), lattice(disjunct.box), restarts, deadline)

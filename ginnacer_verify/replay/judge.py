@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ginnacer_verify.arrays import Array, read_only
 from ginnacer_verify.box import Box
-from ginnacer_verify.errors import PropertyError, WitnessError
+from ginnacer_verify.errors import NetworkError, PropertyError, WitnessError
 from ginnacer_verify.graph.chain import as_chain, graph_of
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
@@ -142,12 +142,19 @@ class Judge:
             raise WitnessError(f"the witness has {point.size} inputs, the property has {self.prop.inputs}")
         if not np.isfinite(point).all():
             raise WitnessError("the witness has an input that is not a finite number")
-        y = np.concatenate([runtime(point[inputs]) for inputs, runtime in self._runtimes])
+        y = self._outputs(point)
         found = [self._against(number, point, y) for number in range(len(self.prop.disjuncts))]
         if not found:
             return Spurious(point, y, -1, np.zeros(0), "the property has no disjunct: nothing is unsafe")
         confirmed = (judgement for judgement in found if isinstance(judgement, Counterexample))
         return next(confirmed, max(found, key=lambda judgement: min(judgement.slacks, default=0.0)))
+
+    def _outputs(self, point: Array) -> Array:
+        """The outputs as onnxruntime computes them; not numbers where it cannot."""
+        try:
+            return np.concatenate([runtime(point[inputs]) for inputs, runtime in self._runtimes])
+        except NetworkError:
+            return np.full(self.prop.outputs, np.nan)
 
     def _against(self, number: int, point: Array, y: Array) -> Judgement:
         disjunct = self.prop.disjuncts[number]

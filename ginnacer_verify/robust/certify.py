@@ -5,9 +5,8 @@ label, the radius, the norm and the options, so a second run takes up what a fir
 
 import hashlib
 import json
-import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load
 from ginnacer_verify.loading.model import Model, as_network, shapes_for, values_of
+from ginnacer_verify.loading.workers import workers
 from ginnacer_verify.properties.build import Norm
 from ginnacer_verify.robust.radius import radius
 from ginnacer_verify.robust.robustness import RANGE, content_of, predicted, property_of
@@ -177,9 +177,7 @@ def _computed(network: Network | Graph, tasks: Sequence[Task], jobs: int) -> Ite
     if jobs <= 1 or len(tasks) <= 1:
         yield from (_result(network, task) for task in tasks)
         return
-    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
-    start = {"mp_context": context, "initializer": _start, "initargs": (content_of(network),)}
-    with ProcessPoolExecutor(min(jobs, len(tasks)), **start) as pool:  # type: ignore[call-overload]
+    with workers(min(jobs, len(tasks)), _start, content_of(network)) as pool:
         for future in as_completed([pool.submit(_in_worker, task) for task in tasks]):
             yield future.result()
 

@@ -10,7 +10,7 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.ascent import Multipliers, ascend
 from ginnacer_verify.bounds.clipping import clipped
 from ginnacer_verify.bounds.forward import forward
-from ginnacer_verify.bounds.intervals import Known
+from ginnacer_verify.bounds.intervals import Known, intervals
 from ginnacer_verify.bounds.substitution import Planes, lines_of, planes
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.rows import Rows
@@ -18,6 +18,7 @@ from ginnacer_verify.graph.function import Relu
 from ginnacer_verify.graph.graph import Apply, Graph
 from ginnacer_verify.graph.linear import Indices
 from ginnacer_verify.graph.product import Product
+from ginnacer_verify.rounding import TINY, gamma
 
 STEPS_ROW, STEPS_ROWS = 2, 8
 """How often lines are improved for a disjunct with one row; and with several, whose mixture is improved as well."""
@@ -53,8 +54,14 @@ def bounded(
     """Bound a batch of boxes, (batch, inputs), each with the rows of its disjuncts and those that are open on it.
 
     `varying` has each box's inputs that are not fixed, and -1 behind them where another box has more."""
-    known, reach = forward(graph, lower, upper, varying, deadline)
+    if (varying < 0).all():
+        known, reach = intervals(graph, lower, upper), _nowhere(graph, varying)
+    else:
+        known, reach = forward(graph, lower, upper, varying, deadline)
     matrix, offset = _stacked(graph, rows, known)
+    least = _least(matrix, known) - offset
+    if all(least[i, own.members[j]].max(initial=-np.inf) > 0 for i, own in enumerate(rows) for j in open_[i]):
+        return [_over(lower[i], upper[i], varying[i]) for i in range(len(rows))]
     found = planes(graph, len(graph.nodes) - 1, matrix, known, keep=True)
     bound = np.where(np.isfinite(offset), found.least(lower, upper) - offset, -np.inf)
     best = [[float(bound[i, members].max(initial=-np.inf)) for members in own.members] for i, own in enumerate(rows)]
@@ -81,6 +88,26 @@ def bounded(
             Bounded(tuple(own), best[i][worst[i]], low, high, gain, corner[i, : len(at)], worst[i], int(unstable[i]))
         )
     return answers
+
+
+def _nowhere(graph: Graph, varying: Indices) -> dict[int, Array]:
+    """How far inputs move the values that enter functions, where there are none that vary."""
+    entering = {source for number in graph.applied for source in graph.nodes[number].sources}
+    return {number: np.zeros((*varying.shape, graph.nodes[number].size)) for number in entering}
+
+
+def _least(matrix: Array, known: Known) -> Array:
+    """The least value of each row by the intervals of the outputs alone."""
+    lower, upper = known.lower[-1][:, None], known.upper[-1][:, None]
+    terms = np.where(matrix > 0, matrix * lower, np.where(matrix < 0, matrix * upper, 0.0))
+    return np.asarray(terms.sum(axis=-1) - gamma(matrix.shape[-1] + 4) * np.abs(terms).sum(axis=-1) - TINY)
+
+
+def _over(lower: Array, upper: Array, varying: Indices) -> Bounded:
+    """A box on which nothing is open."""
+    at = varying[varying >= 0]
+    none = np.zeros(len(at))
+    return Bounded((), np.inf, lower[at], upper[at], none, lower[at], 0, 0)
 
 
 def _picked(values: Array, varying: Indices) -> Array:

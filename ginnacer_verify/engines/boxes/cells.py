@@ -17,7 +17,7 @@ from ginnacer_verify.bounds.intervals import intervals
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.problem import Integers
 from ginnacer_verify.engines.boxes.rows import Rows
-from ginnacer_verify.engines.boxes.search import Boxes, Frontier
+from ginnacer_verify.engines.boxes.search import Frontier, Halvable
 from ginnacer_verify.engines.boxes.tape import Flat, flat_of
 from ginnacer_verify.engines.parts import Part
 from ginnacer_verify.graph.graph import Graph
@@ -37,7 +37,7 @@ WORST = 4
 
 
 @dataclass(frozen=True, eq=False)
-class OpenCells(Boxes):
+class OpenCells(Halvable):
     """Boxes over the varying inputs of their parts, with a bit for each disjunct that is open."""
 
     open: Integers

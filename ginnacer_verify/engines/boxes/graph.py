@@ -3,6 +3,8 @@
 All disjuncts of a property that share a box are looked at together: its neurons are bounded once, front to back. The
 rows of the property are then carried back through their lines; for a disjunct that stays open, lines and a mixture of
 its rows are improved a little. What planes leave of the box is halved along the input that most of the loss is due to.
+An input that matters as a whole number only is halved between two of them, down to one: there it may be pinned to that
+number, which stands for all real inputs that have it.
 """
 
 import time
@@ -24,6 +26,7 @@ from ginnacer_verify.engines.progress import Progress
 from ginnacer_verify.engines.regions import constrained
 from ginnacer_verify.engines.run import Run
 from ginnacer_verify.errors import OutOfTime
+from ginnacer_verify.graph.table import stepped
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample, settle
 
@@ -37,7 +40,9 @@ WORST = 4
 
 @dataclass(frozen=True, eq=False)
 class OpenBox:
-    """A box inside of a part's, over its varying inputs, and which of the part's disjuncts are open on it."""
+    """A box inside of a part's, over its varying inputs, and which of the part's disjuncts are open on it.
+
+    The ends of an input that matters as a whole number only are the numbers that its values have."""
 
     part: int
     lower: Array
@@ -52,11 +57,10 @@ class GraphRun(Run):
         self.graph, self.unsafe = constrained(self.judge.graph, self.judge.prop)
         self.parts = parts(self.judge.prop)
         self.varying = [np.array(part.box.varying, dtype=np.intp) for part in self.parts]
+        self.steps = stepped(self.graph)
+        self.whole = [np.array([int(i) in self.steps for i in varying], dtype=np.bool_) for varying in self.varying]
         self.rows: dict[int, Rows] = {}
-        self.stack = [
-            OpenBox(number, part.box.lower[varying], part.box.upper[varying], tuple(range(len(part.disjuncts))))
-            for number, (part, varying) in reversed(list(enumerate(zip(self.parts, self.varying, strict=True))))
-        ]
+        self.stack = [self._first(number) for number in reversed(range(len(self.parts)))]
         self.boxes = self.unstable = 0
         self.size = 1  # boxes that a thread takes at a time, and how many it has memory for
         widest = max((len(varying) for varying in self.varying), default=0)
@@ -72,8 +76,7 @@ class GraphRun(Run):
                     return REACHED
                 if found := self._step(pool):
                     return found
-                if self.observe:
-                    self.observe(self.progress())
+                self.tell()
         return TOO_NEAR if self.stuck else None
 
     @property
@@ -85,6 +88,15 @@ class GraphRun(Run):
     def progress(self) -> Progress:
         disjuncts = len({(one.part, j) for one in (*self.stack, *self.stuck) for j in one.open})
         return Progress("boxes", self.boxes, len(self.stack), self.unstable, disjuncts, self.deadline.left)
+
+    def _first(self, number: int) -> OpenBox:
+        """A part's whole box."""
+        part, varying = self.parts[number], self.varying[number]
+        lower, upper = part.box.lower[varying], part.box.upper[varying]
+        for j in np.flatnonzero(self.whole[number]):
+            cut = self.steps[int(varying[j])]
+            lower[j], upper[j] = cut(lower[j]), cut(upper[j])
+        return OpenBox(number, lower, upper, tuple(range(len(part.disjuncts))))
 
     def _step(self, pool: ThreadPoolExecutor) -> Counterexample | None:
         """Bound the last boxes, on all threads; what stays open is halved."""
@@ -123,9 +135,10 @@ class GraphRun(Run):
         boxes = [self._box(one) for one in batch]
         lower, upper = np.array([box.lower for box in boxes]), np.array([box.upper for box in boxes])
         rows = [self._rows(one.part) for one in batch]
-        open_, varying = [one.open for one in batch], np.full((len(batch), max(len(one.lower) for one in batch)), -1)
-        for i, one in enumerate(batch):
-            varying[i, : len(one.lower)] = self.varying[one.part]
+        wide = [np.flatnonzero(one.lower < one.upper) for one in batch]
+        open_, varying = [one.open for one in batch], np.full((len(batch), max(1, *map(len, wide))), -1)
+        for i, (one, at) in enumerate(zip(batch, wide, strict=True)):
+            varying[i, : len(at)] = self.varying[one.part][at]
         found = bounded(self.graph, lower, upper, varying, rows, open_, self.deadline)
         self._adapt(len(batch), time.thread_time() - start)
         return found
@@ -145,14 +158,22 @@ class GraphRun(Run):
 
     def _halves(self, box: OpenBox, bound: Bounded) -> list[OpenBox]:
         """What is left of a box, in two; as it is among the stuck ones if no number lies between its ends."""
-        low, high = bound.lower, bound.upper
-        wide = np.nextafter(low, np.inf) < high
+        low, high, promise = box.lower.copy(), box.upper.copy(), np.zeros(len(box.lower))
+        at, whole = np.flatnonzero(low < high), self.whole[box.part]
+        low[at], high[at], promise[at] = bound.lower, bound.upper, bound.promise
+        low[whole], high[whole] = np.ceil(low[whole]), np.floor(high[whole])
+        if (low > high).any():
+            return []
+        wide = np.where(whole, low, np.nextafter(low, np.inf)) < high
         if not wide.any():
             self.stuck.append(box)
             return []
-        j = int(np.where(wide, bound.promise, -1.0).argmax())
+        first = wide & whole if (wide & whole).any() else wide  # nothing is tight between whole numbers
+        j = int(np.where(first, promise, -1.0).argmax())
         left, right = high.copy(), low.copy()
         left[j] = right[j] = low[j] + (high[j] / 2 - low[j] / 2)
+        if whole[j]:
+            left[j], right[j] = np.floor(left[j]), np.floor(left[j]) + 1
         return [OpenBox(box.part, low, left, bound.open), OpenBox(box.part, right, high, bound.open)]
 
     def _confirm(self, worst: Sequence[tuple[OpenBox, Bounded]]) -> Counterexample | None:
@@ -162,7 +183,7 @@ class GraphRun(Run):
         boxes = [self._box(box) for box, _ in worst]
         points = np.array([box.middle for box in boxes] * 2)
         for i, (box, bound) in enumerate(worst):
-            points[i, self.varying[box.part]] = bound.corner
+            points[i, self.varying[box.part][box.lower < box.upper]] = bound.corner
         outputs = self.graph.evaluate(points)
         for point, y, (box, bound) in zip(points, outputs, [*worst, *worst], strict=True):
             for number in (self.parts[box.part].disjuncts[j] for j in bound.open):

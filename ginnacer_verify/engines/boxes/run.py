@@ -68,8 +68,7 @@ class NativeRun(Run):
             return self.judge.no_number  # and no proof: real inputs are unsafe
         if search.stuck:
             return TOO_NEAR
-        if self.observe:
-            self.observe(self.progress())
+        self.tell()
         return None
 
     @property

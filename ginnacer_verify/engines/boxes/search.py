@@ -22,12 +22,15 @@ there are so many shares, and in large networks: the time for a box grows with t
 of a chunk have at most so many of together."""
 WORST = 4
 """Inputs per batch that are shown to the judge."""
-B = TypeVar("B", bound="Boxes")
+HOPELESS, MOST_TIMES, MOST_HALVES = 6.0, 5, 4 * BATCH
+"""A box whose bound misses by so many times what would do is halved twice, by the square of that three times, and so
+on: halving once more divides the miss by about that, and bounding the boxes in between would prove nothing. A batch
+gives at most about so many halves, or twice as many as it has boxes."""
 
 
 @dataclass(frozen=True, eq=False)
-class Boxes:
-    """Some boxes, one per row, each with whose it is; what else is known of them is for those who derive from it."""
+class Halvable:
+    """Some boxes, one per row, each with whose it is."""
 
     owner: Integers
     low: Array
@@ -62,11 +65,14 @@ class Boxes:
 
 
 @dataclass(frozen=True, eq=False)
-class Neurons(Boxes):
+class Boxes(Halvable):
     """Boxes of disjuncts, with bounds of their neurons."""
 
     lower: Array
     upper: Array
+
+
+B = TypeVar("B", bound=Halvable)
 
 
 class Frontier(Generic[B]):
@@ -131,7 +137,7 @@ class Search:
     def __init__(self, problem: Problem, memory: Memory, record: Recorded | None = None) -> None:
         owner = np.arange(len(problem.disjuncts), dtype=np.int64)
         self.problem, self.memory, self.record = problem, memory, record
-        self.frontier = Frontier(Neurons(owner, problem.low, problem.high, -problem.largest, problem.largest))
+        self.frontier = Frontier(Boxes(owner, problem.low, problem.high, -problem.largest, problem.largest))
         self.boxes = self.unstable = 0
         self.stuck = False
 
@@ -157,21 +163,32 @@ class Search:
         if self.stuck:
             self.frontier.add(batch.part(order))  # for whoever goes on
         elif len(order):
-            halves = batch.halved(order, found["splits"])
-            self.frontier.add(halves)
-            if self.record:
-                self._tell(self.record, batch.part(order), halves)
+            self._halve(batch.part(order), found["gains"][order], _times(found["bounds"][order], slacks[order]))
         worst = order[: -WORST - 1 : -1]
         return Worst(batch.owner[worst], points[worst], slacks[worst])
 
-    def _tell(self, record: Recorded, batch: Neurons, halves: Neurons) -> None:
+    @np.errstate(over="ignore", invalid="ignore")
+    def _halve(self, boxes: Boxes, gains: Array, times: Integers) -> None:
+        """Halve each box so many times, each time where gain times width is largest, and keep the parts in order."""
+        while len(more := np.flatnonzero(times)):
+            splits = np.nan_to_num(gains * (boxes.high - boxes.low)).argmax(axis=1)
+            halves = boxes.halved(more, splits)
+            if self.record:
+                self._tell(self.record, boxes.part(more), halves)
+            parts = np.repeat(np.arange(boxes.size), np.where(times > 0, 2, 1))
+            changed = np.flatnonzero(times[parts])
+            boxes, gains, times = boxes.part(parts), gains[parts], np.maximum(times[parts] - 1, 0)
+            boxes.low[changed], boxes.high[changed] = halves.low, halves.high
+        self.frontier.add(boxes)
+
+    def _tell(self, record: Recorded, batch: Boxes, halves: Boxes) -> None:
         """Record at which input each box was halved."""
         at = (batch.high != halves.high[::2]).argmax(axis=1)
         for owner, low, high, index in zip(batch.owner, batch.low, batch.high, at, strict=True):
             ends = self.problem.whole(low, owner), self.problem.whole(high, owner)
             record.halve(self.problem.disjuncts[owner], *ends, self.problem.varying[index])
 
-    def _bound(self, batch: Neurons, pool: ThreadPoolExecutor, deadline: Deadline) -> dict[str, Any]:
+    def _bound(self, batch: Boxes, pool: ThreadPoolExecutor, deadline: Deadline) -> dict[str, Any]:
         count, net, spaces = batch.size, self.problem.net, self.memory.of(self.problem.net)
         record = record_of(batch)
         size = max(1, min(CHUNK, -(-count // SHARES), WORK // max(1, batch.lower.shape[1] ** 2)))
@@ -190,9 +207,9 @@ class Search:
         return record.values
 
 
-def record_of(batch: Neurons) -> Record:
+def record_of(batch: Boxes) -> Record:
     """A batch for the kernel, which changes the boxes and their bounds in place, and room for what it finds."""
-    count, (states, splits, unstable) = batch.size, np.zeros((3, batch.size), dtype=np.int64)
+    count, (states, unstable) = batch.size, np.zeros((2, batch.size), dtype=np.int64)
     return Batch(
         owner=batch.owner,
         low=batch.low,
@@ -203,11 +220,19 @@ def record_of(batch: Neurons) -> Record:
         bounds=np.zeros(count),
         slacks=np.full(count, np.inf),
         states=states,
-        splits=splits,
+        gains=np.zeros_like(batch.low),
         unstable=unstable,
     )
 
 
-def _stuck(batch: Neurons) -> bool:
+@np.errstate(all="ignore")
+def _times(bounds: Array, slacks: Array) -> Integers:
+    """How often boxes are halved, by their bounds and by what was found of them: once where it looks unsafe."""
+    miss = np.where(slacks > 0, np.fmax(-bounds / slacks, 1.0), 1.0)
+    most = np.clip(int(np.log2(MOST_HALVES / len(bounds))), 1, MOST_TIMES)
+    return np.asarray(1 + np.minimum(np.log(miss) / np.log(HOPELESS), most - 1), dtype=np.int64)
+
+
+def _stuck(batch: Boxes) -> bool:
     """Whether a box that stays open has no number between its ends left."""
     return bool((np.nextafter(batch.low, np.inf) >= batch.high).all(axis=1).any())

@@ -73,8 +73,7 @@ class TapeRun(Run):
             self.searches.append(search)
         elif search.stuck:
             self.stuck.append(search)
-        if self.observe:
-            self.observe(self.progress())
+        self.tell()
         return self._confirm(search, nearest)
 
     @property

@@ -109,8 +109,7 @@ class GraphPhaseRun(Run):
             outcome = self._step(part, self.stack.pop())
             if outcome is not None:
                 return outcome
-            if self.observe:
-                self.observe(self.progress())
+            self.tell()
         self.unproved -= set(part.disjuncts)
         return None
 
@@ -158,14 +157,7 @@ class GraphPhaseRun(Run):
 
     def _finish(self, region: Region, still: tuple[int, ...]) -> Counterexample | str | None:
         """Cut any function, and inputs, on what is left."""
-        self.finisher = RegionRun(
-            self.judge,
-            self.deadline,
-            threads=self.threads,
-            seed=self.seed,
-            falsify=self.falsify,
-            observe=self.observe,
-        ).only(still, region.known)
+        self.finisher = RegionRun(self.judge, self.budget).only(still, region.known)
         outcome = self.finisher.run()
         if outcome is None:
             self.finisher = None

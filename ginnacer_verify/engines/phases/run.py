@@ -112,8 +112,7 @@ class PhaseRun(Run):
             if outcome is not None:
                 return outcome
             self.unproved -= set(task.open) - {number for other in self.stack for number in other.open}
-            if self.observe:
-                self.observe(self.progress())
+            self.tell()
         return None
 
     def _step(self, part: Part, task: Task) -> Counterexample | str | None:

@@ -92,8 +92,7 @@ class ShallowRun(Run):
                 if found := self._confirm(number, bounded):
                     return found
                 self._branch(problem, bounded)
-            if self.observe:
-                self.observe(self.progress())
+            self.tell()
         return TOO_NEAR if self.stuck else None
 
     def _take(self, count: int) -> Regions:

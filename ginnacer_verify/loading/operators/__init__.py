@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ginnacer_verify.loading.composer import Tensor
 from ginnacer_verify.loading.node import Node
 from ginnacer_verify.loading.operators.linear import LINEAR
-from ginnacer_verify.loading.operators.nonlinear import NONLINEAR, REFUSED
+from ginnacer_verify.loading.operators.nonlinear import NONLINEAR
 from ginnacer_verify.loading.operators.resize import RESIZE
 from ginnacer_verify.loading.operators.shape import SHAPE
 from ginnacer_verify.loading.operators.windows import WINDOWS
@@ -13,7 +13,6 @@ from ginnacer_verify.loading.operators.windows import WINDOWS
 Handler = Callable[[Node], Tensor | tuple[Tensor, ...]]
 OPERATORS: dict[str, Handler] = {**SHAPE, **LINEAR, **WINDOWS, **RESIZE, **NONLINEAR}
 """Everything that may take computed values."""
-HANDLERS: dict[str, Handler] = {**OPERATORS, **REFUSED}
 
 CONSTANT = {"Constant", "ConstantOfShape", "Range", "Shape", "Size"}
 """Evaluated while reading, as is every operator whose inputs are all constants."""

@@ -1,6 +1,7 @@
 """Operators that bend: elementwise functions, extrema, reductions and softmax."""
 
 from collections.abc import Callable
+from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -12,6 +13,8 @@ from ginnacer_verify.loading.composer import Tensor, broadcast_shape, size_of
 from ginnacer_verify.loading.node import Node
 from ginnacer_verify.loading.operators.windows import extremum
 
+MOST_COMPARED = 64
+"""ArgMax of more values than this is not read: it takes the differences of all pairs."""
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
@@ -188,17 +191,37 @@ def _softmax(node: Node, tensor: Tensor) -> Tensor:
 
 
 def argmax(node: Node) -> Tensor:
-    raise node.unsupported("it gives a position, not a value; export the network up to the scores that it compares")
+    """The place of the largest value along an axis, from the differences of all pairs."""
+    tensor, axis = node.tensor(), node.axis(len(node.tensor().shape), 0)
+    count = tensor.shape[axis]
+    if node.attributes.get("select_last_index", 0):
+        raise node.unsupported("of several largest values we read the first one only")
+    if not 1 < count <= MOST_COMPARED:
+        raise node.unsupported(f"it compares {count} values; export the network up to the scores that it compares")
+    columns = [np.take(tensor.positions, [k], axis=axis) for k in range(count)]
+    pairs = [(tensor.moved(columns[i]), tensor.moved(columns[j])) for i, j in combinations(range(count), 2)]
+    differences = [node.make.added(one, other, signs=(1.0, -1.0)) for one, other in pairs]
+    found = node.make.applied(node.function("steps", "ArgMax", count), *differences)
+    keep = bool(node.attributes.get("keepdims", 1))
+    return found if keep else found.moved(np.squeeze(found.positions, axis))
+
+
+def equal(node: Node) -> Tensor:
+    """1 where two values are the same, else 0."""
+    values = [one if isinstance(one, Tensor) else node.make.constant(one) for one in node.values()]
+    return node.make.applied(node.function("steps", "Equal"), *values)
 
 
 NONLINEAR: dict[str, Callable[[Node], Tensor]] = {
     "Abs": plain("piecewise", "Absolute"),
+    "ArgMax": argmax,
     "Clip": clip,
     "Cos": plain("elementary", "Cos"),
     "Elu": elu,
+    "Equal": equal,
     "Erf": plain("activations", "Erf"),
     "Exp": plain("elementary", "Exp"),
-    "Floor": plain("piecewise", "Floor"),
+    "Floor": plain("steps", "Floor"),
     "Gelu": gelu,
     "HardSigmoid": hard_sigmoid,
     "HardSwish": plain("activations", "HardSwish"),
@@ -217,12 +240,10 @@ NONLINEAR: dict[str, Callable[[Node], Tensor]] = {
     "ReduceSumSquare": reduce_sum,
     "Relu": relu,
     "Sigmoid": plain("elementary", "Sigmoid"),
-    "Sign": plain("piecewise", "Sign"),
+    "Sign": plain("steps", "Sign"),
     "Sin": plain("elementary", "Sin"),
     "Softmax": softmax,
     "Softplus": plain("activations", "Softplus"),
     "Sqrt": plain("elementary", "Sqrt"),
     "Tanh": plain("elementary", "Tanh"),
 }
-REFUSED = {"ArgMax": argmax}
-"""Known by name only to say what to do about them."""

@@ -9,6 +9,7 @@ import numpy as np
 from ginnacer_verify.graph.linear import NOTHING, Indices
 from ginnacer_verify.loading.composer import Tensor, Value, broadcast_shape, size_of
 from ginnacer_verify.loading.node import Node
+from ginnacer_verify.loading.whole import TRUTH, WHOLE
 
 
 def identity(node: Node) -> Tensor:
@@ -18,9 +19,13 @@ def identity(node: Node) -> Tensor:
 
 
 def cast(node: Node) -> Tensor:
-    if node.attributes.get("to") not in {1, 11}:
-        raise node.unsupported("we read casts of computed values to float and double only")
-    rounds = node.double and node.attributes["to"] == 1
+    """Of truth values and whole numbers, and among floating-point numbers; casts that cut are read elsewhere."""
+    to = node.attributes.get("to")
+    if (to == node.kind and to == TRUTH) or (to in WHOLE and node.kind in {*WHOLE, TRUTH}):
+        return node.tensor()
+    if to not in {1, 11}:
+        raise node.unsupported("we read casts of computed values to float, double, int32 and int64 only")
+    rounds = node.double and to == 1 and node.kind != TRUTH
     return node.make.scaled(node.tensor(), 1.0, roundings=1) if rounds else node.tensor()
 
 
