@@ -4,6 +4,7 @@ import argparse
 import math
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         write_witness(args.witness, prop, verdict.counterexample)
         remark(args, f"counterexample: {args.witness}")
     if args.certificate:
-        _certify(args, list(files.values()), property_file, verdict, deadline, record)
+        _certify(args, files, property_file, verdict, deadline, record)
     if args.trace:
         remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0
@@ -152,7 +153,7 @@ def _start(args: argparse.Namespace, networks: dict[str, Graph]) -> dict[str, An
 
 def _certify(
     args: argparse.Namespace,
-    networks: list[Path],
+    networks: Mapping[str, Path],
     property_file: Path,
     verdict: Verdict,
     deadline: Deadline,
@@ -160,10 +161,9 @@ def _certify(
 ) -> None:
     from ginnacer_verify.certificate.certify import certify
 
-    if len(networks) > 1:
-        remark(args, "no certificate: proofs about several networks cannot be written yet")
-        return
-    written = certify(content(networks[0]), content(property_file), verdict, args.certificate, deadline, record)
+    models = {name: content(file) for name, file in networks.items()}
+    given = models if len(models) > 1 else next(iter(models.values()))
+    written = certify(given, content(property_file), verdict, args.certificate, deadline, record)
     remark(args, f"certificate: {written.path}" if written.path else written.reason)
 
 

@@ -186,7 +186,8 @@ class Search:
         at = (batch.high != halves.high[::2]).argmax(axis=1)
         for owner, low, high, index in zip(batch.owner, batch.low, batch.high, at, strict=True):
             ends = self.problem.whole(low, owner), self.problem.whole(high, owner)
-            record.halve(self.problem.disjuncts[owner], *ends, self.problem.varying[index])
+            owners = self.problem.members or (self.problem.disjuncts[owner],)
+            record.halve(owners, *ends, self.problem.varying[index])
 
     def _bound(self, batch: Boxes, pool: ThreadPoolExecutor, deadline: Deadline) -> dict[str, Any]:
         count, net, spaces = batch.size, self.problem.net, self.memory.of(self.problem.net)

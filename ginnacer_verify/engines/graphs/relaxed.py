@@ -75,7 +75,8 @@ class Relaxed:
             node = self.graph.nodes[number]
             if not isinstance(node, Apply):
                 continue
-            bent = self.bent[number] = Bent.of(node, known)
+            own = [element for function, element in decided if function == number]
+            bent = self.bent[number] = Bent.of(node, known, own)
             for table, columns, first in (
                 (bent.low, self.low, bent.low_start),
                 (bent.high, self.high, bent.high_start),
