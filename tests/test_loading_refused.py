@@ -52,6 +52,35 @@ def test_unsupported_operators_are_named(
 
 
 @pytest.mark.parametrize(
+    ("operator", "values"),
+    [
+        ("Div", (ints(2),)),
+        ("Pow", (ints(2),)),
+        ("Pow", (np.array(0.5, "f4"),)),
+        ("Mul", (ints(2**62),)),
+        ("Add", (ints(2**62),)),
+        ("ReduceMean", ()),
+    ],
+)
+@pytest.mark.parametrize("first", ["ArgMax", "Equal"])
+def test_arithmetic_that_differs_for_whole_numbers_is_refused(
+    first: str, operator: str, values: tuple[Any, ...]
+) -> None:
+    """onnxruntime divides 3 by 2 and gets 1; what overflows turns around."""
+
+    def build(graph: Graph) -> None:
+        if first == "Equal":
+            graph.add(first, ones(1))
+        else:
+            graph.add(first, axis=1)
+        graph.add("Cast", to=7)
+        graph.add(operator, *values)
+        graph.add("Cast", to=1)
+
+    assert "whole numbers" in str(refused(build))
+
+
+@pytest.mark.parametrize(
     ("operator", "values", "attributes", "reason"),
     [
         ("Conv", (ones(6, 3, 3),), {"group": 2}, "does not fit 4 channels"),

@@ -116,7 +116,8 @@ def verify(
 
 def _choice(problem: Problem, engine: str) -> Choice:
     """The engine, and the rule that chose it."""
-    question = question_of(problem.prop) if engine == "auto" and problem.whole.originals else None
+    several = problem.whole.originals and problem.whole.arithmetic.is_real
+    question = question_of(problem.prop) if engine == "auto" and several else None
     if question and all(name == "Relu" for name, _ in graph_of(problem.whole).functions):
         return Choice("slopes", "one network twice, monotone in one input?")
     return choose(problem.network, problem.prop, engine)
