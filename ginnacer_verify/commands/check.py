@@ -17,6 +17,7 @@ from ginnacer_verify.loading.onnx import OperatorUse
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.replay.judge import check_fit
 
+EXAMPLE = "ginnacer check ginnacer-demo/digits.onnx ginnacer-demo/two.vnnlib"
 BOXES = 64
 """So many boxes are looked at for how far outputs differ between real and executed arithmetic."""
 
