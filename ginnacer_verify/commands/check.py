@@ -13,6 +13,8 @@ from ginnacer_verify.loading.onnx import OperatorUse
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.replay.judge import check_fit
 
+EXAMPLE = "ginnacer check ginnacer-demo/digits.onnx ginnacer-demo/two.vnnlib"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("network", type=Path, help=".onnx or .nnet, also with .gz")
