@@ -5,8 +5,10 @@ counterexample, with nothing, or with the regions that are still open; those tha
 that is lost takes no result with it: Dask gives its task to another one. Every counterexample is replayed here again.
 """
 
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from ginnacer_verify.engines.run import Run
 from ginnacer_verify.engines.search import run_of
 from ginnacer_verify.engines.verdict import Holds, Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.engines.verify import verify
+from ginnacer_verify.errors import InputError
 from ginnacer_verify.loading.model import Model
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.replay.judge import Counterexample, Judge
@@ -110,7 +113,9 @@ class _Spread:
         self.client, self.prop, self.deadline, self.observe = client, prop, deadline, observe
         self.settings = (engine, restarts)
         self.judge = Judge(Problem.of(networks, prop, deadline).whole, prop)
-        self.given = client.scatter((networks, prop), broadcast=True)
+        self.given = pickle.dumps(
+            (dict(networks), prop)
+        )  # goes with every task: what is lost with a worker is not this
         self.waiting = [Piece(part.box.lower, part.box.upper, part.disjuncts) for part in parts(prop)]
         self.way: dict[Any, list[Piece]] = {}
         self.boxes = self.tasks = 0
@@ -160,10 +165,16 @@ class _Spread:
 
     def _take(self, future: Any) -> Counterexample | None:
         """What a task found; the pieces of one at which workers were lost are halved."""
-        pieces, problem = self.way.pop(future), future.exception()
+        pieces = self.way.pop(future)
+        if future.status == "cancelled":
+            if self.client.status != "running":
+                raise InputError("the Dask scheduler has gone: start it, and run the same command again")
+            self.waiting += pieces
+            return None
+        problem = future.exception()
         if problem is not None:
             if type(problem).__name__ != "KilledWorker":
-                raise problem
+                raise InputError(f"a worker could not run a task ({problem}): is the same version installed there?")
             self.waiting += [half for piece in pieces for half in self._halved(piece)]
             return None
         answer: Answer = future.result()
@@ -203,8 +214,15 @@ def _until(coming: Any, deadline: Deadline) -> Iterator[Any]:
     yield from coming
 
 
+@lru_cache(maxsize=2)
+def _read(given: bytes) -> tuple[Mapping[str, Model], Property]:
+    """The networks and the property, once per worker."""
+    found: tuple[Mapping[str, Model], Property] = pickle.loads(given)
+    return found
+
+
 def explore(
-    given: tuple[Mapping[str, Model], Property],
+    given: bytes,
     pieces: Sequence[Piece],
     engine: str,
     restarts: int,
@@ -222,7 +240,7 @@ def explore(
         if task is None or task.state == "cancelled":
             raise _Stopped
 
-    networks, whole = given
+    networks, whole = _read(given)
     deadline = Deadline.after(seconds)
     numbers = [number for piece in pieces for number in piece.disjuncts]
     prop = replace(
