@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from ast import literal_eval
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,15 +55,23 @@ def path_of(folder: Path, name: str) -> str:
     return str(folder / name if (folder / name).exists() else folder / f"{name}.gz")
 
 
+def networks(folder: Path, text: str) -> tuple[str, ...]:
+    """The network of an instance, or its networks by name, as words of a command."""
+    if not text.startswith("["):
+        return (path_of(folder, text),)
+    return tuple(word for name, file in literal_eval(text) for word in ("--network", f"{name}={path_of(folder, file)}"))
+
+
 def prove(folders: list[str]) -> None:
-    rows = [(FOLDER / f, row) for f in folders for row in csv.DictReader((FOLDER / f / "expected.csv").open())]
+    places = [ROOT / f if (ROOT / f).exists() else FOLDER / f for f in folders]
+    rows = [(place, row) for place in places for row in csv.DictReader((place / "expected.csv").open())]
     chosen = [(folder, row) for folder, row in rows if row["expected"] == "unsat"][::STEP]
     spent, sizes, decided, accepted = np.zeros(3), list[int](), 0, 0
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "proof.gcert"
         for folder, row in chosen:
             file.unlink(missing_ok=True)
-            files = path_of(folder, row["onnx"]), path_of(folder, row["vnnlib"])
+            files = (*networks(folder, row["onnx"]), path_of(folder, row["vnnlib"]))
             verify = ("ginnacer_verify", "verify", *files, "--timeout", SECONDS)
             plain, said = timed(*verify)
             if not said.startswith("unsat"):

@@ -36,7 +36,7 @@ from ginnacer_verify.replay.joint import subject
 
 SETS = Path(__file__).resolve().parent.parent.parent / "shared" / "benchmarks"
 SAMPLES = 10_000
-WORK = 2e10
+WORK = 1e9
 """Nodes whose rows take more multiplications than this keep their intervals."""
 VALUES = 4_000_000
 """So many values of the widest node are held at once."""

@@ -20,9 +20,9 @@ from ginnacer_check.proof import Refused  # noqa: E402
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="ginnacer-check", description="Check a certificate, trusting nobody.")
-    parser.add_argument("network", type=Path, help="the ONNX file")
-    parser.add_argument("property", type=Path, help="the VNN-LIB file")
-    parser.add_argument("certificate", type=Path, help="the .gcert file")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="the ONNX, VNN-LIB and .gcert files")
+    text = "a network under the name that the property gives it, instead of NET; once for each network"
+    parser.add_argument("--network", action="append", default=[], metavar="NAME=NET", help=text)
     parser.add_argument(
         "--exact", type=_share, nargs="?", const=1.0, default=0.0, metavar="SHARE",
         help="calculate all leaves, or a random share of them, in fractions as well",
@@ -30,21 +30,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     args = parser.parse_args(arguments)
+    if len(args.files) != (2 if args.network else 3):
+        parser.error("give NET PROP proof.gcert, or PROP proof.gcert and --network NAME=NET for each network")
     started, live = time.perf_counter(), sys.stderr.isatty() and not args.quiet
 
     def progress(report: Report) -> None:
         print(f"\r{report.leaves} leaves", end="", file=sys.stderr, flush=True)
 
     try:
-        with args.certificate.open("rb") as file:
+        *one, formula, certificate = args.files
+        named = dict(text.split("=", 1) for text in args.network)
+        models = content(one[0]) if one else {name: content(Path(file)) for name, file in named.items()}
+        with certificate.open("rb") as file:
             report = check(
-                content(args.network), content(args.property), file,
+                models, content(formula), file,
                 exact=args.exact, jobs=args.jobs, progress=progress if live else None,
             )  # fmt: skip
     except Refused as problem:
         print(f"refused: {problem}")
         return 1
-    except (Unreadable, OSError) as problem:
+    except (Unreadable, OSError, ValueError) as problem:
         print(f"ginnacer-check: {problem}", file=sys.stderr)
         return 2
     finally:

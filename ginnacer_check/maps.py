@@ -1,19 +1,45 @@
-"""Linear maps, forwards and backwards, on batches of flat vectors. Weights are float64 or, to be exact, fractions.
+"""Numbers and linear maps, forwards and backwards, on batches of flat vectors. Weights are float64 or fractions.
 
 Each map is one matrix `W`. `apply(x)` is `x @ W.T` and `pull(rows)` is `rows @ W`, for any number of axes in front.
 `terms` is the largest number of products that are added up in one value of either.
 """
 
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import product
 from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
+try:
+    from flint import fmpq as _number  # much faster fractions, if python-flint is installed
+except ImportError:
+    _number = Fraction
+
 Array = Any
 """An array of float64 or of fractions."""
 Change = Callable[[Array], Array]
+
+
+def _fraction(value: Any) -> Any:
+    numerator, denominator = (value if isinstance(value, Fraction) else float(value)).as_integer_ratio()
+    return _number(numerator, denominator)
+
+
+def exactly(values: Array) -> Array:
+    """The same numbers as fractions."""
+    return np.asarray(np.frompyfunc(_fraction, 1, 1)(values), dtype=object)
+
+
+def below(value: Any) -> float:
+    """The largest float64 that is not above a fraction."""
+    exact = Fraction(int(value.numerator), int(value.denominator))
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return float(np.finfo(float).max) if exact > 0 else -np.inf
+    return nearest if nearest <= exact else float(np.nextafter(nearest, -np.inf))
 
 
 class Map(Protocol):
@@ -51,10 +77,10 @@ class Pick:
     def __init__(self, index: Array, inputs: int, weight: Array = None) -> None:
         self.index = np.asarray(index, dtype=np.intp).reshape(-1)
         self.inputs, self.outputs = inputs, len(self.index)
-        self.weight = np.ones(1) if weight is None else weight
+        self.weight, self.plain = np.ones(1) if weight is None else weight, weight is None
         self.there = np.flatnonzero(self.index >= 0)
         self.terms = int(np.bincount(self.index[self.there], minlength=1).max())
-        self.identity = weight is None and np.array_equal(self.index, np.arange(inputs))
+        self.identity = self.plain and np.array_equal(self.index, np.arange(inputs))
 
     def apply(self, x: Array) -> Array:
         values = np.zeros((*x.shape[:-1], self.outputs), dtype=x.dtype)
@@ -69,6 +95,12 @@ class Pick:
         else:
             np.add.at(values, (..., at), rows)  # type: ignore[arg-type]
         return values
+
+    def after(self, first: "Pick") -> "Pick":
+        """Picked from what another one picks as it is."""
+        return Pick(
+            np.where(self.index >= 0, first.index[self.index], -1), first.inputs, None if self.plain else self.weight
+        )
 
     def changed(self, change: Change) -> "Pick":
         return Pick(self.index, self.inputs, change(self.weight))
@@ -115,3 +147,14 @@ class Convolution:
 
     def changed(self, change: Change) -> "Convolution":
         return Convolution(change(self.weight), *self.shape)
+
+
+class Transposed:
+    """Another map the other way round: that of a transposed convolution."""
+
+    def __init__(self, one: Map) -> None:
+        self.one, self.inputs, self.outputs, self.terms = one, one.outputs, one.inputs, one.terms
+        self.weight, self.apply, self.pull = one.weight, one.pull, one.apply
+
+    def changed(self, change: Change) -> "Transposed":
+        return Transposed(self.one.changed(change))

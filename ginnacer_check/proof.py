@@ -1,10 +1,9 @@
-"""The certificate: a line `GCERT 2`, a line of JSON, and a compressed stream of records; see docs/certificate.md.
+"""The certificate: a line `GCERT 3`, a line of JSON, and a compressed stream of records; see docs/certificate.md.
 
 The stream is read as it is needed. A record is a letter and its fields; a tree is written parents first.
 """
 
 import json
-import math
 import struct
 import zlib
 from dataclasses import dataclass
@@ -14,10 +13,12 @@ import numpy as np
 
 from ginnacer_check.maps import Array
 
-MAGIC = b"GCERT 2\n"
+MAGIC = b"GCERT 3\n"
 LONGEST_HEADER = 50_000_000
-HALVE, CUT, PHASE, ONE, BOUNDS, LEMMA = b"H", b"I", b"R", b"D", b"B", b"L"
-TIGHT, PLAIN, MIXED, END = b"T", b"P", b"M", b"E"
+HALVE, CUT, PHASE, VALUE, SOME, BOUNDS = b"H", b"I", b"R", b"V", b"D", b"B"
+LEMMA, COMPARED, LEAF, END = b"L", b"C", b"M", b"E"
+TIGHTEN, MIXED, SLOPES = 1, 2, 4
+"""Flags of a leaf."""
 
 
 class Refused(Exception):
@@ -27,9 +28,12 @@ class Refused(Exception):
 @dataclass(frozen=True)
 class Header:
     status: str
-    network: str
+    networks: tuple[str, ...]
     formula: str
     witness: tuple[float, ...] = ()
+    exact: bool = False
+    twins: tuple[tuple[int, int], ...] = ()
+    tensors: tuple[str, ...] = ()
 
 
 class Stream:
@@ -37,7 +41,7 @@ class Stream:
 
     def __init__(self, file: BinaryIO) -> None:
         if file.read(len(MAGIC)) != MAGIC:
-            raise Refused("the file is not a certificate of version 2")
+            raise Refused("the file is not a certificate of version 3")
         self.header = _header(file.readline(LONGEST_HEADER))
         self.file, self.inflate, self.held, self.at = file, zlib.decompressobj(), b"", 0
         self.read = 0
@@ -71,19 +75,19 @@ class Stream:
             raise Refused(f"the number {value} before byte {self.read} is not below {most}")
         return value
 
-    def float(self) -> float:
+    def number(self) -> float:
         (value,) = struct.unpack("<d", self.take(8))
         return float(value)
 
-    def multipliers(self, count: int) -> Array:
-        """float32, finite and not negative."""
+    def singles(self, count: int, least: float) -> Array:
+        """float32, finite and not less than some number."""
         values = np.frombuffer(self.take(4 * count), "<f4").astype(float)
-        if not (np.isfinite(values) & (values >= 0)).all():
-            raise Refused(f"a multiplier before byte {self.read} is negative or not a number")
+        if not (np.isfinite(values) & (values >= least)).all():
+            raise Refused(f"a multiplier or slope before byte {self.read} is negative or not a number")
         return values
 
-    def slopes(self, count: int) -> Array:
-        """Slopes of lower lines: a byte each, 128 for 1."""
+    def shares(self, count: int) -> Array:
+        """Slopes of lower lines of ReLUs: a byte each, 128 for 1."""
         values = np.frombuffer(self.take(count), np.uint8) / 128.0
         if (values > 1).any():
             raise Refused(f"a slope before byte {self.read} is above 1")
@@ -98,11 +102,15 @@ class Stream:
 
 def _header(line: bytes) -> Header:
     try:
-        document: dict[str, Any] = json.loads(line)
-        witness = tuple(float(value) for value in document.get("witness", []))
-        header = Header(document["status"], document["network"], document["property"], witness)
+        given: dict[str, Any] = json.loads(line)
+        header = Header(
+            str(given["status"]), tuple(map(str, given["networks"])), str(given["property"]),
+            tuple(map(float, given.get("witness", ()))), bool(given.get("exact", False)),
+            tuple((int(one), int(other)) for one, other in given.get("twins", ())),
+            tuple(map(str, given.get("tensors", ()))),
+        )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as problem:
         raise Refused(f"the second line of the file is not a header ({type(problem).__name__}: {problem})") from problem
-    if header.status not in {"unsat", "sat"} or not all(map(math.isfinite, witness)):
+    if header.status not in {"unsat", "sat"} or not np.isfinite(header.witness).all():
         raise Refused("the header names no status that can be proved, or a witness that is not a number")
     return header

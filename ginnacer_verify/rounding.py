@@ -40,11 +40,13 @@ def up(values: Array, ulps: int = 1) -> Array:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The numbers that a network is executed in: `unit` is half of what the next number after 1 is larger by, `largest`
-    the largest finite number, `least` the least positive one of full precision. The unit of real arithmetic is 0.
+    """The numbers that a network is executed in: `unit` is half of what the next number after 1 is larger by. Executed
+    values beyond `largest` are nothing one can rely on, and up to it underflow takes at most `least` from a sum.
+    The unit of real arithmetic is 0.
 
     Executed, a sum of products is off by `off(roundings, size)` in whatever order it is taken, with or without fused
-    operations; results below `least` may be flushed to zero, sums beyond `largest` are nothing one can rely on."""
+    operations. `largest` is far below what overflows: so the weights that a runtime makes out of several, of a layer
+    and the factors behind it, may underflow as well and take no more than `least` from a sum of a million products."""
 
     name: str
     unit: float = 0.0
@@ -77,7 +79,9 @@ class Arithmetic:
 REAL = Arithmetic("real")
 FLOATS = {
     "float16": Arithmetic("float16", 2.0**-11, 65504.0, 2.0**-14),
-    "float32": Arithmetic("float32", 2.0**-24, 2.0**127 * (2 - 2.0**-23), 2.0**-126),
-    "float64": Arithmetic("float64", 2.0**-53, HUGE, 2.0**-1022),
+    "float32": Arithmetic("float32", 2.0**-24, 2.0**40, 2.0 ** (40 + 20 - 126)),
+    "float64": Arithmetic("float64", 2.0**-53, 2.0**400, 2.0 ** (400 + 20 - 1022)),
 }
-"""By the names of element types."""
+"""By the names of element types; float16 is taken to be executed layer by layer."""
+OVERFLOW = {"float16": 65504.0, "float32": 2.0**127, "float64": 1e300}
+"""What weights that are made out of several must be below."""

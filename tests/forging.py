@@ -24,7 +24,7 @@ from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.properties.vnnlib import parse_vnnlib
 
-LETTERS = b"HIRDBLTPME"
+LETTERS = b"HIRVDBLCME"
 ODD = (np.nan, np.inf, -np.inf, 1e300, -1e300, 3e38, 0.0, -0.0, 1e-320)
 
 
@@ -54,7 +54,7 @@ def lowest(model: bytes) -> float:
     return float(least(as_chain(load(model)), prop.disjuncts[0]))
 
 
-def proved(model: bytes, text: bytes, path: Path, engine: str | None = None, seconds: float = 20.0) -> bytes | None:
+def proved(model: bytes, text: bytes, path: Path, engine: str | None = None, seconds: float = 120.0) -> bytes | None:
     """A certificate: by the records of an engine, or by the search that needs none."""
     record, verdict = None, Holds()
     if engine:
@@ -86,7 +86,7 @@ def repacked(content: bytes, records: bytes | None = None, formula: bytes | None
 
 def blank(problem: Problem) -> bytes:
     """A certificate for these files without any records."""
-    hashes = dict(zip(("network", "property"), problem.hashes, strict=True))
+    hashes = dict(zip(("networks", "property"), problem.hashes, strict=True))
     return MAGIC + json.dumps({"status": "unsat", **hashes}).encode() + b"\n"
 
 
@@ -135,7 +135,7 @@ def mutated(records: bytes, where: list[tuple[int, int]], random: np.random.Gene
         case 4:  # one record instead of another
             changed[first:last] = records[other:end]
         case 5:  # all that follows is a leaf
-            changed[first:] = random.choice([b"T", b"P"]) * int(random.integers(1, 9)) + b"E"
+            changed[first:] = random.choice([b"M\0", b"M\1"]) * int(random.integers(1, 9)) + b"E"
         case 6:  # truncated
             del changed[first:]
         case 7:  # another kind of record
@@ -151,14 +151,18 @@ def forged(problem: Problem, random: np.random.Generator) -> bytes:
     found, todo = bytearray(), [(int(random.integers(0, 4)), 0)]
     while todo:
         depth, decisions = todo.pop()
-        relu = int(random.integers(len(problem.sizes)))
-        place = bytes([relu, int(random.integers(problem.sizes[relu]))])
-        match random.choice(list("HRLBTPM") if depth else list("TPM")):
+        argument = int(random.integers(len(problem.network.arguments)))
+        size = problem.network.nodes[problem.network.arguments[argument]].size
+        place = bytes([argument, int(random.integers(size))])
+        match random.choice(list("HRVLBTPM") if depth else list("TPM")):
             case "H":
                 found += proof.HALVE + bytes([int(random.integers(problem.formula.inputs))])
                 todo += [(depth - 1, decisions)] * 2
             case "R":
                 found += proof.PHASE + place
+                todo += [(depth - 1, decisions + 1)] * 2
+            case "V":
+                found += proof.VALUE + place + struct.pack("<d", random.choice([1e9, -1e9, 0.5]))
                 todo += [(depth - 1, decisions + 1)] * 2
             case "B":
                 found += proof.BOUNDS
@@ -169,17 +173,17 @@ def forged(problem: Problem, random: np.random.Generator) -> bytes:
                 todo += [(depth - 1, decisions)] * 2
             case "M":
                 numbers = random.choice([0.0, 1.0, 1e30], size=1 + decisions)
-                found += proof.MIXED + bytes([int(random.integers(2))]) + numbers.astype("<f4").tobytes()
+                found += proof.LEAF + bytes([2 + int(random.integers(2))]) + numbers.astype("<f4").tobytes()
             case letter:
-                found += str(letter).encode()
+                found += proof.LEAF + (b"\1" if letter == "T" else b"\0")
     return bytes(found) + proof.END
 
 
 def wrong_files(model: bytes, text: bytes, content: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
     """Other networks and properties than those that a certificate is for, with their own hashes or not."""
     header = json.loads(content[len(MAGIC) :].split(b"\n", 1)[0])
-    for name in ("network", "property"):
-        swapped = {**header, name: header["property" if name == "network" else "network"]}
+    for name, other in (("networks", [header["property"]]), ("property", header["networks"][0])):
+        swapped = {**header, name: other}
         yield model, text, MAGIC + json.dumps(swapped).encode() + b"\n" + content.split(b"\n", 2)[2]
     yield network(12345), text, content
     yield model, text.replace(b"-1))", b"-3))"), content

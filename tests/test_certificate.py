@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from forging import below, lowest, network, records_of, refused, repacked
-from models import Graph, convolutional
+from models import Graph
 
 from benchmarks import benchmark
 from ginnacer_check import proof
 from ginnacer_check.__main__ import main as check_main
 from ginnacer_check.bounds import bounds
 from ginnacer_check.check import Problem, check
-from ginnacer_check.formula import read_formula
-from ginnacer_check.network import Unreadable, read_network
+from ginnacer_check.formula import Declared, read_formula
+from ginnacer_check.network import Network, Unreadable, read_networks
 from ginnacer_check.proof import MAGIC
 from ginnacer_verify import load
 from ginnacer_verify.certificate.certify import certify, retold
@@ -32,7 +32,11 @@ from ginnacer_verify.properties.vnnlib import parse_vnnlib
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def certified(model: bytes, text: bytes, path: Path, seconds: float = 20.0) -> bool:
+def read(model: bytes, inputs: int, outputs: int) -> Network:
+    return read_networks([model], [Declared("", range(inputs), outputs)], inputs)
+
+
+def certified(model: bytes, text: bytes, path: Path, seconds: float = 120.0) -> bool:
     return certify(model, text, Holds(), path, Deadline.after(seconds)).path is not None
 
 
@@ -59,18 +63,18 @@ def test_what_is_missing_or_too_much_is_refused(tmp_path: Path) -> None:
     for wrong in (
         content[:-5],
         content[: len(content) // 2],
-        b"GCERT 1\n" + content[len(MAGIC) :],
+        b"GCERT 2\n" + content[len(MAGIC) :],
         content + b"x",
         repacked(content, records[:-2] + b"E"),  # a leaf is missing
-        repacked(content, records + b"T"),
-        repacked(content, b"TE"),  # no cuts
-        repacked(content, b"I\x00" + np.float64(np.nan).tobytes() + b"TTE"),
-        repacked(content, b"I\x00" + np.float64(7.0).tobytes() + b"TTE"),
-        repacked(content, b"H\x09TTE"),
-        repacked(content, b"R\x00\xff\xff\xff\x7fTTE"),
-        repacked(content, b"M\x00" + np.float32(-1.0).tobytes() + b"E"),
-        repacked(content, b"M\x00" + np.float32(np.nan).tobytes() + b"E"),
-        repacked(content, b"M\x00" + np.float32(3e38).tobytes() + b"E"),
+        repacked(content, records + b"M\1"),
+        repacked(content, b"M\1E"),  # no cuts
+        repacked(content, b"I\x00" + np.float64(np.nan).tobytes() + b"M\1M\1E"),
+        repacked(content, b"I\x00" + np.float64(7.0).tobytes() + b"M\1M\1E"),
+        repacked(content, b"H\x09M\1M\1E"),
+        repacked(content, b"R\x00\xff\xff\xff\x7fM\1M\1E"),
+        repacked(content, b"M\x02" + np.float32(-1.0).tobytes() + b"E"),
+        repacked(content, b"M\x02" + np.float32(np.nan).tobytes() + b"E"),
+        repacked(content, b"M\x02" + np.float32(3e38).tobytes() + b"E"),
     ):
         assert refused(model, text, wrong)
     assert refused(network(2), text, content)
@@ -125,7 +129,8 @@ def test_bounds_hold_and_exact_ones_are_tighter() -> None:
     graph.add("AveragePool", kernel_shape=[2, 2])
     graph.add("Flatten")
     graph.add("Gemm", graph.weight(2, 3), graph.weight(3))
-    network, ours = read_network(graph.model()), load(graph.model())
+    ours = load(graph.model())
+    network = read(graph.model(), 16, 3)
     random = np.random.default_rng(0)
     lower = random.normal(size=(2, 16))
     upper = lower + random.random((2, 16))
@@ -159,11 +164,13 @@ def test_what_is_not_read_is_said() -> None:
     graph.add("Cast", to=1)
     graph.add("Gemm", graph.weight(2, 1))
     with pytest.raises(Unreadable, match="Cast"):
-        read_network(graph.model())
-    with pytest.raises(Unreadable, match="MaxPool"):
-        read_network(convolutional())
-    with pytest.raises(Unreadable, match=r"VNN-LIB 1\.0 only"):
-        read_formula("(vnnlib-version <2.0>)")
+        read(graph.model(), 2, 1)
+    graph = Graph([1, 2])
+    graph.add("ArgMax", axis=1)
+    with pytest.raises(Unreadable, match="ArgMax"):
+        read(graph.model(), 2, 1)
+    with pytest.raises(Unreadable, match="declare-hidden"):
+        read_formula("(vnnlib-version <2.0>) (declare-network f (declare-hidden Z real [3] node))")
 
 
 def test_the_checker_is_alone() -> None:

@@ -27,9 +27,9 @@ def test_a_wrong_proof_is_a_dispute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 ELSEWHERE = {
-    *("Cast", "DepthToSpace", "Dropout", "Expand", "GatherElements", "GatherND", "Gelu", "GlobalAveragePool"),
-    *("GlobalMaxPool", "Identity", "Neg", "ReduceMax", "ReduceSum", "ReduceSumSquare", "Resize", "SpaceToDepth"),
-    *("Squeeze", "Sum", "Tile", "Unsqueeze", "Upsample", "Where"),
+    *("ArgMax", "Cast", "DepthToSpace", "Dropout", "Equal", "Expand", "GatherElements", "GatherND", "Gelu"),
+    *("GlobalAveragePool", "GlobalMaxPool", "Identity", "Neg", "ReduceMax", "ReduceSum", "ReduceSumSquare", "Resize"),
+    *("SpaceToDepth", "Squeeze", "Sum", "Tile", "Unsqueeze", "Upsample", "Where"),
 }
 """Operators that are read as others are: `operator_cases` has them."""
 

@@ -18,8 +18,11 @@ from ginnacer_verify.engines.graphs.relaxed import Place, Relaxed, Singles
 from ginnacer_verify.engines.graphs.run import GraphPhaseRun
 from ginnacer_verify.engines.graphs.tighten import Effort, Region, Tightening
 from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE
-from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.graph.function import Relu
+from ginnacer_verify.graph.graph import Builder, Graph, Tensor
+from ginnacer_verify.graph.linear import Dense, Select
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.graph.product import Product
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.replay.judge import Judge
 
@@ -120,3 +123,37 @@ def _contains(region: Region, values: list[Array], which: NDArray[np.bool_], of:
         slack = 1e-9 * (1 + np.abs(value[which]))
         assert (value[which] >= region.known.lower[number] - slack).all(), of
         assert (value[which] <= region.known.upper[number] + slack).all(), of
+
+
+def test_decisions_have_multipliers_where_they_leave_exact_lines() -> None:
+    """`relu(x)` is at least 1 where `relu(x - 1)` is active, which only that decision says."""
+    builder = Builder()
+    x = builder.input(1)
+    y = builder.apply(Relu(), builder.affine((x, Dense([[1.0], [1.0]])), bias=[0.0, -1.0]))
+    graph = builder.graph(builder.affine((y, Dense([[1.0, 0.0]]))), [Tensor("X", (1, 1))], [Tensor("Y", (1, 1))])
+    region = Region(Singles(graph), intervals(graph, np.array([[-2.0]]), np.array([[3.0]])))
+    with ThreadPoolExecutor(1) as pool:
+        active = Tightening(region.halves((2, 1))[0], Effort(4, 0), pool, FOREVER).run()
+    relaxed = active.relaxed(len(graph.nodes) - 1)
+    row, none = np.ones((1, 1), np.float32), np.zeros(1, np.float32)
+    start = np.where(relaxed.phase == 0, relaxed.steep, np.float32(0))[None]
+    found = relaxed.ascend(row, none, relaxed.phase[None], start, 40)
+    bound = relaxed.rigorous(row.astype(float), none.astype(float), relaxed.phase[None], found.multipliers)
+    assert 0.01 < bound[0] <= 1.0  # 0 without the decision
+
+
+def test_factors_that_are_moved_are_tightened_where_they_come_from() -> None:
+    """`(x - x) * 2 x`, its factors picked out of one node: no more than rounding is left of it."""
+    builder = Builder()
+    x = builder.input(2)
+    y = builder.affine((x, Dense([[1.0, 1.0], [1.0, 1.0]])))
+    z = builder.affine((y, Dense([[1.0, -1.0], [1.0, 1.0]])))
+    factors = [builder.affine((z, Select([k], 2))) for k in (0, 1)]
+    product = builder.apply(Product(), *factors)
+    graph = builder.graph(builder.affine((product, Dense([[1.0]]))), [Tensor("X", (1, 2))], [Tensor("Y", (1, 1))])
+    box = np.array([[-1.0, -1.0]]), np.array([[1.0, 1.0]])
+    region = Region(Singles(graph), intervals(graph, *box))
+    with ThreadPoolExecutor(1) as pool:
+        found = Tightening(region, Effort(4, 0), pool, FOREVER).run().known
+    for known in (found, tightened(graph, *box)):
+        assert -1e-12 <= known.lower[-1][0, 0] <= 0.0 <= known.upper[-1][0, 0] <= 1e-12

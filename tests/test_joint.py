@@ -1,5 +1,6 @@
 """Properties about several networks and with products of variables: reading, deciding, witnesses, bad input."""
 
+import gzip
 import random
 from fractions import Fraction
 from itertools import pairwise
@@ -11,6 +12,7 @@ from cases import box_of, one_disjunct, random_network
 from exhaustive import is_sat, least
 from scipy.sparse import block_diag
 
+from benchmarks import benchmark
 from ginnacer_verify.bounds.intervals import intervals
 from ginnacer_verify.cli import main
 from ginnacer_verify.deadline import Deadline
@@ -140,6 +142,28 @@ def product_of(f: Network, g: Network) -> Network:
         arrays.append((weight, np.concatenate([a.bias, b.bias])))
     weight, bias = arrays.pop()
     return Network.from_arrays(*arrays, (weight[1:] - weight[:1], bias[1:] - bias[:1]))
+
+
+CRUISE = "adaptive_cruise_control_2026"
+STEP = "(* 200.0 (+ X[0,0] (* X[0,1] 0.1) (* Y[0,0] 0.005))) (* (+ X[0,1] (* Y[0,0] 0.1)) (+ X[0,1] (* Y[0,0] 0.1)))"
+
+
+@pytest.mark.parametrize(
+    ("asserted", "word"),
+    [
+        ("", "sat"),  # as it is published
+        (f"(<= {STEP})", "unsat"),  # after one step the car is no longer able to stop
+        (f"(>= {STEP})", "sat"),
+        ("(or (> (* Y[0,0] X[0,0]) 4001.0) (< (* Y[0,0] X[0,0]) -4001.0))", "unsat"),
+    ],
+)
+def test_cruise_control_is_decided(asserted: str, word: str) -> None:
+    """The one public instance, and others about the same inputs."""
+    text = gzip.decompress(benchmark(CRUISE, "vnnlib", "instance_1.vnnlib.gz").read_bytes()).decode()
+    network = benchmark(CRUISE, "onnx", "acc-2000000-64-64-64-64-retrain-100000-200000-0.9.onnx.gz")
+    if asserted:
+        text = text[: text.index("; Output Constraints")] + f"(assert {asserted})"
+    assert verify(network, parse_vnnlib(text), timeout=60).word == word
 
 
 @pytest.mark.parametrize("block", range(5))

@@ -20,6 +20,7 @@ from ginnacer_verify.lab.cells import Cell, compute, explained, run_cells
 from ginnacer_verify.lab.claims import findings, times
 from ginnacer_verify.lab.experiment import NAMES, experiment
 from ginnacer_verify.lab.methods import GLOBAL, STYLES
+from ginnacer_verify.lab.refinement import style_of
 from ginnacer_verify.lab.run import run as run_experiments
 from ginnacer_verify.lab.setting import Setting
 
@@ -101,6 +102,11 @@ def test_shares_and_verdicts_are_what_they_can_be(lab: Path) -> None:
     assert {row["verdict"] for row in verdicts} <= {"unsat", "timeout", "unknown"}  # all of these properties hold
     assert {row["method"] for row in verdicts} >= {"split", "recentre", "prabhakar", "elboher", "fastlin"}
     assert sum(row["verdict"] == "unsat" for row in verdicts) > len(verdicts) / 2
+
+
+def test_a_refinement_that_is_added_is_drawn() -> None:
+    assert style_of("split").label == "GINNACER, split"
+    assert style_of("a_new_one").label == "GINNACER, a new one"
 
 
 def test_abstracting_fewer_layers_is_tighter(lab: Path) -> None:

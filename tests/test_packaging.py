@@ -1,15 +1,18 @@
 """What is built is what is on the disk, and the top level is as it was agreed."""
 
+import re
 import subprocess
 import sys
 import tomllib
 import zipfile
 from pathlib import Path
 
+from ginnacer_verify.commands import doctor
+
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = {"ginnacer_verify.adapters": "adapters", "ginnacer_verify.properties": "properties"}
-SETS = {f"ginnacer_verify.instances.{name}": f"vnnlib/{name}" for name in ("advisory", "digits", "pade")}
+SETS = {f"ginnacer_verify.instances.{name}": f"vnnlib/{name}" for name in ("advisory", "digits", "pade", "twins")}
 
 
 def test_packages_are_those_on_the_disk() -> None:
@@ -21,6 +24,11 @@ def test_packages_are_those_on_the_disk() -> None:
 
 def _linked(path: Path) -> bool:
     return any(parent.is_symlink() for parent in path.parents)
+
+
+def test_doctor_looks_at_every_dependency() -> None:
+    wanted = {re.split("[<>=]", line)[0] for line in PYPROJECT["project"]["dependencies"]}
+    assert set(doctor.CORE) == wanted
 
 
 def test_links_are_relative() -> None:

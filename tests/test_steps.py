@@ -257,3 +257,14 @@ def test_table_entries_are_per_element() -> None:
     least, most = table.range((y,), (y + 1,))
     assert least.tolist() == [[11.0, 22.0, 30.0], [10.0, 20.0, 30.0]]
     assert most.tolist() == [[12.0, 23.0, 30.0], [11.0, 21.0, 31.0]]
+
+
+def test_what_no_whole_number_type_holds_is_not_known() -> None:
+    """onnxruntime makes the least number of the type out of it."""
+    cut, lower, upper = Truncate(2.0**31), np.array([-1e3, 0.0, -3e9]), np.array([2.0**31 - 1, 2.0**31, 3.0])
+    least, most = cut.range((lower,), (upper,))
+    assert (least == [-1e3, -np.inf, -np.inf]).all()
+    assert (most == [2.0**31 - 1, np.inf, np.inf]).all()
+    lines = cut.lines((lower,), (upper,))
+    assert (np.isfinite(lines.lower_intercept) == [True, False, False]).all()
+    assert (np.isfinite(lines.upper_intercept) == [True, False, False]).all()

@@ -74,6 +74,22 @@ def test_imports_point_one_way(path: Path) -> None:
     assert not against, f"{own} imports {', '.join(against)}, which comes later"
 
 
+def test_the_error_analysis_has_one_home() -> None:
+    """Units of rounding, what underflow can take and gamma are made in rounding.py; everybody else imports them."""
+    names = {"UNIT", "TINY", "UNDERFLOW", "HUGE", "gamma"}
+    for path in modules():
+        tree = ast.parse(path.read_text())
+        made = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        made |= {
+            one.id
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for one in ast.walk(node)
+            if isinstance(one, ast.Name)
+        }
+        assert name_of(path) == "rounding" or not made & names, name_of(path)
+
+
 def test_root_is_small() -> None:
     assert len(list(PACKAGE.glob("*.py"))) <= 10
 

@@ -16,7 +16,7 @@ from ginnacer_verify.query.query import Base, Relus
 
 def base_of(expressions: Expressions, box: Box, bounds: Bounds, *, inputs: Polytope, row_error: Array) -> Base:
     """The base with every unstable ReLU. The last values are the property's rows, off by `row_error`: unsafe where all
-    are at most 0."""
+    are at most 0. Of further inputs than the network's, as remainders are, `box` holds the ends as well."""
     return Base(
         Box(box.lower[expressions.varying], box.upper[expressions.varying]),
         box.lower,
@@ -81,6 +81,7 @@ def _unsafe(rows: Affine, row_error: Array) -> Polytope:
 def _over_z(inputs: Polytope, box: Box, expressions: Expressions) -> Polytope:
     """Linear constraints on the inputs as constraints on z."""
     entering = expressions.entering[0]
-    size = np.abs(inputs.matrix) @ np.maximum(np.abs(box.lower), np.abs(box.upper)) + np.abs(inputs.offset)
+    own = slice(inputs.matrix.shape[1])
+    size = np.abs(inputs.matrix) @ np.maximum(np.abs(box.lower), np.abs(box.upper))[own] + np.abs(inputs.offset)
     offset = inputs.offset - inputs.matrix @ entering.offset + MARGIN * (1 + size)
     return Polytope.of(inputs.matrix @ entering.matrix, offset)

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ginnacer_verify.arrays import Array, Weight
-from ginnacer_verify.bounds.chain import TINY, UNIT, absolute, gamma
+from ginnacer_verify.bounds.chain import absolute
+from ginnacer_verify.rounding import TINY, UNIT, gamma
 
 ROOT_OF_TINY = 1e-145
 """Above what the root of a sum of squares can lose to underflow."""

@@ -4,14 +4,15 @@ What comes out of `fold_rows` has one output per row of the property, unsafe whe
 is bounded as one value and not as two. What comes out of `Expressions` knows no stable neuron and no fixed input.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.abstraction.lean import Lean, leaning
 from ginnacer_verify.arrays import Array, dense, read_only
-from ginnacer_verify.bounds.chain import UNDERFLOW, Bounds, absolute, gamma
+from ginnacer_verify.bounds.chain import Bounds, absolute
 from ginnacer_verify.box import Box
 from ginnacer_verify.graph.chain import graph_of
 from ginnacer_verify.graph.graph import Affine as AffineNode
@@ -19,6 +20,7 @@ from ginnacer_verify.graph.graph import Apply, Graph, Input
 from ginnacer_verify.graph.linear import dense_of, matrix_of
 from ginnacer_verify.graph.network import Layer, Network, then
 from ginnacer_verify.properties.property import Disjunct, Polytope
+from ginnacer_verify.rounding import UNDERFLOW, gamma
 
 MARGIN = 1e-8
 """Ten times the tolerance that solvers are asked for: how far every row of a query is moved outwards, relatively to
@@ -103,7 +105,8 @@ class Expressions:
     """Every value of a network on a box as an affine function of z = (varying inputs, unstable ReLU outputs).
 
     `leaving[l]` are the pre-activations of ReLU layer l, and the outputs last; `entering[0]` are the inputs, the others
-    what leaves the ReLU layers; `layer` and `neuron` name the unstable ReLUs in the order of z."""
+    what leaves the ReLU layers; `layer` and `neuron` name the unstable ReLUs in the order of z. Remainders of neurons
+    that lean on others are further inputs, in front of the ReLUs."""
 
     varying: NDArray[np.intp]
     layer: NDArray[np.intp]
@@ -112,17 +115,20 @@ class Expressions:
     leaving: tuple[Affine, ...]
 
     @classmethod
-    def of(cls, layers: Sequence[Layer], box: Box, bounds: Bounds) -> "Expressions":
-        return cls.of_graph(graph_of(Network(tuple(layers))), box, bounds)
+    def of(cls, layers: Sequence[Layer], box: Box, bounds: Bounds, leans: Sequence[Lean] = ()) -> "Expressions":
+        return cls.of_graph(graph_of(Network(tuple(layers))), box, bounds, leans)
 
     @classmethod
-    def of_graph(cls, graph: Graph, box: Box, bounds: Bounds) -> "Expressions":
+    def of_graph(cls, graph: Graph, box: Box, bounds: Bounds, leans: Sequence[Lean] = ()) -> "Expressions":
         """The same for a graph of affine maps and ReLUs with one input; `bounds` has an entry for each ReLU node."""
-        unstable = [np.flatnonzero(bounds.unstable_in(number)) for number in range(len(graph.applied))]
-        varying = np.asarray(box.varying, dtype=np.intp)
+        numbers = range(len(graph.applied))
+        unstable = [np.setdiff1d(np.flatnonzero(bounds.unstable_in(n)), leaning(n, leans)) for n in numbers]
+        remainders = [lean for lean in leans if not lean.negligible]
+        varying = np.concatenate([np.asarray(box.varying, dtype=np.intp), box.inputs + np.arange(len(remainders))])
         width = len(varying) + sum(len(neurons) for neurons in unstable)
-        entering, leaving, first = [_inputs(box, varying, width)], [], len(varying)
-        reach = float(entering[0].size[varying].sum())
+        entering, leaving, first = [_inputs(box, width)], [], len(varying)
+        places = {lean: len(box.varying) + k for k, lean in enumerate(remainders)}
+        reach = float(entering[0].size[list(box.varying)].sum()) + sum(lean.largest for lean in remainders)
         reach += sum(float(bounds.upper[number][neurons].sum()) for number, neurons in enumerate(unstable))
         values: list[Affine] = []
         for node in graph.nodes:
@@ -135,15 +141,18 @@ class Expressions:
                     values.append(entered.then(Layer(weight, node.bias), reach))
                 case Apply():
                     leaving.append(values[node.sources[0]])
-                    entering.append(_relu(leaving[-1], bounds, len(leaving) - 1, first))
-                    first += len(unstable[len(leaving) - 1])
+                    number = len(leaving) - 1
+                    entered = _relu(leaving[-1], bounds, number, unstable[number], first)
+                    here = [lean for lean in leans if lean.layer == number]
+                    entering.append(_leaning(entered, leaving[-1], here, places, reach) if here else entered)
+                    first += len(unstable[number])
                     values.append(entering[-1])
         leaving.append(values[-1])
-        numbers = [np.full(len(neurons), number, dtype=np.intp) for number, neurons in enumerate(unstable)]
+        layers = [np.full(len(neurons), number, dtype=np.intp) for number, neurons in enumerate(unstable)]
         nothing = [np.zeros(0, dtype=np.intp)]
         return cls(
             varying,
-            np.concatenate(nothing + numbers),
+            np.concatenate(nothing + layers),
             np.concatenate(nothing + unstable),
             tuple(entering),
             tuple(leaving),
@@ -162,20 +171,20 @@ def _beside(parts: Sequence[Affine]) -> Affine:
     )
 
 
-def _inputs(box: Box, varying: NDArray[np.intp], width: int) -> Affine:
-    matrix = np.zeros((box.inputs, width))
+def _inputs(box: Box, width: int) -> Affine:
+    matrix, varying = np.zeros((box.inputs, width)), list(box.varying)
     matrix[varying, np.arange(len(varying))] = 1.0
     offset = box.lower.copy()
     offset[varying] = 0.0
     return Affine(matrix, offset, np.zeros(box.inputs), np.maximum(np.abs(box.lower), np.abs(box.upper)))
 
 
-def _relu(y: Affine, bounds: Bounds, number: int, first: int) -> Affine:
+def _relu(y: Affine, bounds: Bounds, number: int, unstable: NDArray[np.intp], first: int) -> Affine:
     """What leaves a ReLU layer: active neurons as they are, inactive ones gone, unstable ones the next variables.
 
     relu(y) exceeds y by at most -lower, and 0 by at most upper: what is negligible of that is an error."""
     lower, upper = bounds.lower[number], bounds.upper[number]
-    active, unstable = bounds.active(number), np.flatnonzero(bounds.unstable_in(number))
+    active = bounds.active(number)
     matrix = np.where(active[:, None], y.matrix, 0.0)
     matrix[unstable, first + np.arange(len(unstable))] = 1.0
     size = np.where(active, y.size, 0.0)
@@ -183,3 +192,22 @@ def _relu(y: Affine, bounds: Bounds, number: int, first: int) -> Affine:
     error = np.where(active, y.error + np.maximum(-lower, 0.0), np.maximum(upper, 0.0))
     error[unstable] = 0.0
     return Affine(matrix, np.where(active, y.offset, 0.0), error, size)
+
+
+def _leaning(x: Affine, y: Affine, leans: Sequence[Lean], places: Mapping[Lean, int], reach: float) -> Affine:
+    """What leaves a ReLU layer, with neurons that lean on others in the place of ReLUs of their own."""
+    matrix, offset, error, size = x.matrix.copy(), x.offset.copy(), x.error.copy(), x.size.copy()
+    for lean in leans:
+        i, j, scale, share = lean.neuron, lean.pivot, abs(lean.scale), lean.share
+        of_pivot = -float(lean.scale < 0) * scale - share * lean.scale  # relu(-y) = relu(y) - y
+        matrix[i] = scale * x.matrix[j] + of_pivot * y.matrix[j] + share * y.matrix[i]
+        offset[i] = scale * x.offset[j] + of_pivot * y.offset[j] + share * y.offset[i]
+        parts = scale * x.size[j] + abs(of_pivot) * y.size[j] + share * y.size[i]
+        errors = scale * x.error[j] + abs(of_pivot) * y.error[j] + share * y.error[i]
+        size[i] = parts + lean.largest
+        error[i] = errors + gamma(16) * (parts + scale * y.size[j]) + 16 * UNDERFLOW * (1.0 + reach)
+        if lean.negligible:
+            error[i] += lean.largest
+        else:
+            matrix[i, places[lean]] = 1.0
+    return Affine(matrix, offset, error, size)

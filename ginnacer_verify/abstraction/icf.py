@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 from scipy.sparse import diags_array
 
 from ginnacer_verify.arrays import Array, Weight, compact, read_only
-from ginnacer_verify.bounds.chain import absolute, gamma
+from ginnacer_verify.bounds.chain import absolute
 from ginnacer_verify.box import Box
 from ginnacer_verify.graph.network import Layer
+from ginnacer_verify.rounding import gamma
 
 Mask = NDArray[np.bool_]
 

@@ -21,13 +21,15 @@ import numpy as np
 from ginnacer_verify.abstraction.base import base_of
 from ginnacer_verify.abstraction.fold import Expressions
 from ginnacer_verify.abstraction.icf import ICF, Anchor, canonical_form
+from ginnacer_verify.abstraction.lean import Lean, widened
 from ginnacer_verify.abstraction.partition import Partition, upper_bound
 from ginnacer_verify.arrays import Array, dense, read_only
-from ginnacer_verify.bounds.chain import Bounds, gamma, interval
+from ginnacer_verify.bounds.chain import Bounds, interval
 from ginnacer_verify.box import Box
 from ginnacer_verify.graph.network import Layer
 from ginnacer_verify.properties.property import Polytope
 from ginnacer_verify.query.query import Base, Query, Shared, singleton
+from ginnacer_verify.rounding import gamma
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +44,21 @@ class Relational:
 
     @classmethod
     def of(
-        cls, layers: Sequence[Layer], box: Box, bounds: Bounds, *, inputs: Polytope, row_error: Array
+        cls,
+        layers: Sequence[Layer],
+        box: Box,
+        bounds: Bounds,
+        *,
+        inputs: Polytope,
+        row_error: Array,
+        leans: Sequence[Lean] = (),
     ) -> "Relational":
-        """The outputs of `layers` are the property's rows, off by `row_error`: unsafe where all are at most 0."""
-        expressions = Expressions.of(layers, box, bounds)
-        base = base_of(expressions, box, bounds, inputs=inputs, row_error=row_error)
+        """The outputs of `layers` are the property's rows, off by `row_error`: unsafe where all are at most 0.
+
+        Neurons that lean on others have no variable of their own, and the query has their remainders as further
+        inputs."""
+        expressions = Expressions.of(layers, box, bounds, leans)
+        base = base_of(expressions, widened(box, leans), bounds, inputs=inputs, row_error=row_error)
         return cls(tuple(layers), box, bounds, expressions, base)
 
     def query(self, kept: Iterable[Shared] = ()) -> Query:

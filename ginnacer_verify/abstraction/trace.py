@@ -11,8 +11,9 @@ import numpy as np
 from ginnacer_verify.abstraction.partitioning.first_fit import Integers
 from ginnacer_verify.abstraction.partitioning.strategies import compressed
 from ginnacer_verify.arrays import Array, read_only
-from ginnacer_verify.bounds.chain import TINY, absolute, gamma
+from ginnacer_verify.bounds.chain import absolute
 from ginnacer_verify.graph.network import Layer, Network
+from ginnacer_verify.rounding import TINY, gamma
 
 SPLITTER = 2.0**27 + 1
 

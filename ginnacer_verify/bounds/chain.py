@@ -14,25 +14,15 @@ from numpy.typing import NDArray
 from ginnacer_verify.arrays import Array, Weight, dense, read_only
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
+from ginnacer_verify.graph.function import Relu
 from ginnacer_verify.graph.network import Layer
+from ginnacer_verify.rounding import HUGE, TINY, UNDERFLOW, UNIT, gamma
 
-UNIT = 2.0**-53
 Mask = NDArray[np.bool_]
 NEGLIGIBLE = 1e-12
 """A ReLU whose input exceeds 0 on one side by no more than this counts as stable; the difference is an error term."""
 CHUNK = 256
 """So many rows are substituted back together: between two chunks the deadline is looked at."""
-TINY = 1e-290
-"""Far above what underflow can lose in any sum of values, far below anything that decides a property."""
-UNDERFLOW = 2.0**-1070
-"""Above what underflow can lose in one product. A lost coefficient costs as much times the value it belongs to."""
-HUGE = 1e300
-"""Values beyond this count as overflowing: differences and products of a few of them may be infinite."""
-
-
-def gamma(terms: int) -> float:
-    """How much of the sum of absolute values a computed sum of `terms` products can be off."""
-    return terms * UNIT / (1 - terms * UNIT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,17 +78,9 @@ class Lines:
 
 
 def relu_lines(lower: Array, upper: Array, *, parallel: bool = False) -> Lines:
-    """CROWN's lines of a ReLU layer; `parallel` gives FastLin's, where both have one slope.
-
-    The intercept is raised to cover both ends of the interval after rounding."""
-    active, unstable = lower >= 0, (lower < 0) & (upper > 0)
-    low, high = np.where(unstable, lower, -1.0), np.where(unstable, upper, 1.0)
-    slope = np.clip(high / (high - low), 0.0, 1.0)
-    intercept = np.maximum(-slope * low, (1 - slope) * high) * (1 + 8 * UNIT) + TINY
-    flat = slope if parallel else (high > -low).astype(np.float64)
-    return Lines(
-        np.where(unstable, flat, active), np.where(unstable, slope, active), np.where(unstable, intercept, 0.0)
-    )
+    """CROWN's lines of a ReLU layer; `parallel` gives FastLin's, where both have one slope."""
+    lines = (Relu().parallel if parallel else Relu().lines)((lower,), (upper,))
+    return Lines(lines.lower_slope[0], lines.upper_slope[0], lines.upper_intercept)
 
 
 def absolute(weight: Weight) -> Weight:

@@ -17,9 +17,9 @@ from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import Known, step
 from ginnacer_verify.box import Ball
 from ginnacer_verify.deadline import FOREVER, Deadline
-from ginnacer_verify.graph.function import Lines
-from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
-from ginnacer_verify.graph.linear import Indices
+from ginnacer_verify.graph.function import Arrays, Lines
+from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input, Node
+from ginnacer_verify.graph.linear import Indices, Scale, Select
 from ginnacer_verify.rounding import HUGE, TINY, UNDERFLOW, UNIT, gamma
 
 Mask = NDArray[np.bool_]
@@ -205,6 +205,8 @@ def tightened(
         cost[number] = own + sum(cost[source] for source in node.sources)
         if number not in wanted or not any(cost[source] for source in node.sources):
             continue
+        if origin_of(graph, number) != number:
+            continue  # what is moved has been tightened where it came from
         loose = np.flatnonzero(loose_of(graph, number, wanted[number], known).any(axis=0))
         if len(loose) and 2 * len(loose) * known.batch * cost[number] <= work:
             _tighten(graph, number, loose, known, deadline)
@@ -217,7 +219,8 @@ def cost_of(one: object) -> float:
 
 
 def entering(graph: Graph) -> dict[int, list[int]]:
-    """The nodes whose values enter functions, and the numbers of those functions' nodes."""
+    """The affine nodes and inputs whose values enter functions, as they are or moved and scaled by other nodes, and the
+    numbers of those functions' nodes."""
     found: dict[int, list[int]] = {}
     for number in graph.applied:
         node = graph.nodes[number]
@@ -225,21 +228,63 @@ def entering(graph: Graph) -> dict[int, list[int]]:
         wanted = node.function.wanted or range(len(node.sources))
         for source in (node.sources[k] for k in wanted):
             found.setdefault(source, []).append(number)
+            if (origin := origin_of(graph, source)) != source:
+                found.setdefault(origin, []).append(number)
     return found
 
 
+def origin_of(graph: Graph, number: int) -> int:
+    """The affine node whose values a node only moves and scales; the node itself if it does more."""
+    node = graph.nodes[number]
+    if _moves(node) and isinstance(graph.nodes[node.sources[0]], Affine):
+        return origin_of(graph, node.sources[0])
+    return number
+
+
+def _moves(node: Node) -> bool:
+    return isinstance(node, Affine) and len(node.maps) == 1 and isinstance(node.maps[0], Select | Scale)
+
+
+def _path(graph: Graph, number: int, source: int) -> list[Affine] | None:
+    """The nodes that move the values of one node until they are those of another; None if they never are."""
+    path: list[Affine] = []
+    while source != number:
+        node = graph.nodes[source]
+        if not (_moves(node) and isinstance(node, Affine)):
+            return None
+        path.insert(0, node)
+        source = node.sources[0]
+    return path
+
+
 def loose_of(graph: Graph, number: int, functions: list[int], known: Known) -> Mask:
-    """Where the value of a node enters a function whose lines are not exact there. Arguments that are not bounded yet
-    count as unknown: then every value that varies is wanted."""
+    """Where the value of a node enters a function, as it is or moved, whose lines are not exact there. Arguments that
+    are not bounded yet count as unknown: then every value that varies is wanted."""
     loose = np.zeros(known.lower[number].shape, dtype=np.bool_)
-    for function in functions:
-        node = graph.nodes[function]
+    for node in (graph.nodes[function] for function in functions):
         assert isinstance(node, Apply)
-        if all(source < len(known.lower) for source in node.sources):
-            loose |= ~np.isnan(node.function.cut(*known.ends(node.sources))[1])
-        else:
-            loose |= known.lower[number] < known.upper[number]
+        for source, path in ((one, _path(graph, number, one)) for one in set(node.sources)):
+            if path is None:
+                continue
+            ends = {other: known.ends((other,)) for other in node.sources if other < len(known.lower)}
+            ends[source] = _moved(path, *known.ends((number,)))
+            if len(ends) == len(set(node.sources)):
+                lower, upper = (tuple(ends[other][side][0] for other in node.sources) for side in (0, 1))
+                wanted = ~np.isnan(node.function.cut(lower, upper)[1])
+            else:
+                wanted = ends[source][0][0] < ends[source][1][0]
+            for one in reversed(path):
+                wanted = one.maps[0].pull_back(wanted.astype(np.float64)) != 0
+            loose |= wanted
     return loose
+
+
+def _moved(path: list[Affine], lower: Arrays, upper: Arrays) -> tuple[Arrays, Arrays]:
+    """About the interval of values behind some nodes that move them."""
+    for one in path:
+        first, last = (one.linear(end) + one.bias for end in (lower, upper))
+        lower, upper = (np.minimum(first, last),), (np.maximum(first, last),)
+    return lower, upper
 
 
 def _tighten(graph: Graph, number: int, rows: Indices, known: Known, deadline: Deadline) -> None:

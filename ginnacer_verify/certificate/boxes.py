@@ -55,10 +55,16 @@ class Boxes:
 
     def prove(self, root: int, region: Region) -> None:
         self.root = np.maximum(region.upper - region.lower, 1e-300)
-        level = [Open(*one) for one in self.tree.each(root, region)]
+        level = [Open(*one) for one in self.tree.apart(root, region, self._groups(region.open))]
         level = [leaf for one in level for leaf in self._recorded(one)]
         while level:
             level = [half for some in batches(level) for half in self._tried(some)]
+
+    def _groups(self, open_: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        """The disjuncts that were halved together."""
+        while open_:
+            yield (mine := tuple(n for n in open_ if n in self.record.together.get(open_[0], open_[:1])))
+            open_ = tuple(n for n in open_ if n not in mine)
 
     def _recorded(self, first: Open) -> Iterator[Open]:
         """The boxes that were not recorded as halved. Bounds of all neurons are found on the way every DEPTH cuts."""
@@ -110,23 +116,31 @@ class Boxes:
         for i, one in enumerate(some):
             if closed[i]:
                 self.tree.close(one.node, leaf_bytes(leaves[i]))
+            elif len(one.region.open) > 1:
+                apart = self.tree.apart(one.node, one.region, self._still_open(one.region, met[-1][i]))
+                halves += [replace(one, node=node, region=region) for node, region in apart]
             else:
                 one = self._bounded(one) if one.cuts >= DEPTH else one
                 halves += self._halved(one, widest(one.region, steep[i], self.root))
         return halves
+
+    def _still_open(self, region: Region, found: Array) -> list[tuple[int, ...]]:
+        """The disjuncts that are closed by bounds of their rows, and each of the others."""
+        owner = self.closer.problem.parts[region.part].owner
+        owner = owner[np.isin(owner, region.open)]
+        closed = tuple(n for n in region.open if (found[owner == n] > 0).any())
+        return [some for some in (closed, *((n,) for n in region.open if n not in closed)) if some]
 
     def _climbed(
         self, leaves: list[Leaf], closed: Array, known: Known, met: dict[int, Array]
     ) -> tuple[Array, list[Leaf]]:
         """Look for multipliers where single rows with the checker's own lines do not suffice."""
         again = np.flatnonzero(np.logical_not(closed))
-        if not len(again):
+        if not len(again) or len(leaves[0].region.open) > 1:
             return closed, leaves
         own = known.part(again)
         shares = mixtures(met[0][again], met[-1][again], own.lower[0], own.upper[0])
-        better, _ = self.climber.climb(
-            [leaves[i] for i in again], own, {}, STEPS, [Multipliers(rows=r) for r in shares]
-        )
+        better, *_ = self.climber.climb([leaves[i] for i in again], own, STEPS, [Multipliers(rows=r) for r in shares])
         done, _ = self.closer.close(better, known=own)
         closed, leaves = np.array(closed), list(leaves)
         for i, leaf, fine in zip(again, better, done, strict=True):

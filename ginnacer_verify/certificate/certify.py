@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from ginnacer_check.__main__ import content
-from ginnacer_check.check import Closer, Problem, Region, check
+from ginnacer_check.check import Closer, Models, Problem, Region, check
+from ginnacer_check.formula import read_formula
+from ginnacer_check.functions import RELU
 from ginnacer_check.network import Unreadable
 from ginnacer_check.proof import Refused
 from ginnacer_verify.certificate.boxes import Boxes, OutOfTime, TooNear
@@ -37,26 +39,34 @@ def certify_of(
     record: Record | None,
 ) -> Certified:
     """Write a certificate for a verdict about a network that was read, and a property or its file."""
-    if not isinstance(network, Graph) or not network.model:
-        return Certified(None, "no certificate: the network did not come from one ONNX model")
+    originals: list[Network | Graph] = [one.network for one in network.originals] if isinstance(network, Graph) else []
+    models = [one.model for one in originals or [network] if isinstance(one, Graph) and one.model]
+    if not models or len(models) < len(originals):
+        return Certified(None, "no certificate: a network did not come from an ONNX model")
     if isinstance(source, Property):
         text = to_vnnlib(source).encode()
         path.with_suffix(".vnnlib").write_bytes(text)
     else:
         text = source if isinstance(source, bytes) else content(Path(source))
-    return certify(network.model, text, verdict, path, deadline, record)
+    try:
+        named = dict(zip((one.name for one in read_formula(text.decode()).networks), models, strict=False))
+    except Unreadable as refusal:
+        return Certified(None, f"no certificate: {refusal}")
+    return certify(named, text, verdict, path, deadline, record)
 
 
 def certify(
-    model: bytes, text: bytes, verdict: Verdict, path: Path, deadline: Deadline, record: Record | None = None
+    models: Models, text: bytes, verdict: Verdict, path: Path, deadline: Deadline, record: Record | None = None
 ) -> Certified:
-    """Write a certificate for a verdict about the network and the property of these files.
+    """Write a certificate for a verdict about the networks and the property of these files.
 
     `record` is what the engine that found the verdict has told."""
     if isinstance(verdict, Undecided):
         return Certified(None, "nothing was decided, so there is nothing to certify")
     try:
-        problem = Problem(model, text)
+        problem = Problem(models, text)
+        said = {"twins": twins_of(problem)}
+        problem = Problem(models, text, said["twins"]) if said["twins"] else problem
     except Unreadable as refusal:
         return Certified(None, f"no certificate: {refusal}")
     remarks = {"made by": f"ginnacer-verify {__version__}", "engine": verdict.statistics.engine}
@@ -65,7 +75,7 @@ def certify(
         return Certified(path)
     if record and retold(problem, record, path, remarks):
         try:
-            check(model, text, io.BytesIO(path.read_bytes()))
+            check(models, text, io.BytesIO(path.read_bytes()))
             return Certified(path)
         except Refused:  # what was told does not suffice: look for a proof of our own
             path.unlink()
@@ -78,8 +88,23 @@ def certify(
         )
     except TooNear:
         return Certified(None, "no certificate: the bounds of the checker are too coarse for this proof")
-    write(path, "unsat", problem.hashes, (r for root in roots for r in tree.bytes_of(root)), remarks=remarks)
+    write(path, "unsat", problem.hashes, (r for root in roots for r in tree.bytes_of(root)), said=said, remarks=remarks)
     return Certified(path)
+
+
+def twins_of(problem: Problem) -> list[tuple[int, int]]:
+    """The ReLU nodes of the second of two networks of one form, each with that of the first that it leans on."""
+    network, names = problem.network, [one.name for one in problem.formula.networks]
+    if len(names) != 2:
+        return []
+    place = {number: k for k, number in enumerate(network.functions)}
+    first, second = (
+        sorted({place[n] for name, n in network.named.items() if name.startswith(f"{one}:") and n in place})
+        for one in names
+    )
+    sizes = [[network.nodes[network.functions[k]].size for k in some] for some in (first, second)]
+    relus = all(network.nodes[network.functions[k]].function is RELU for k in (*first, *second))
+    return list(zip(second, first, strict=True)) if relus and sizes[0] == sizes[1] else []
 
 
 def retold(problem: Problem, record: Record, path: Path, remarks: Mapping[str, str]) -> bool:

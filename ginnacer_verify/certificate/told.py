@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ginnacer_check import proof
-from ginnacer_check.check import Claim, Problem
+from ginnacer_check.check import Problem
+from ginnacer_check.functions import RELU
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.certificate.tree import lemma, phase, whole
+from ginnacer_verify.certificate.tree import cut_value, lemma, some_of, whole
 from ginnacer_verify.engines.record import Claims, Closed, Grown, Halved, Record, Story
 
 Place = tuple[int, int]
@@ -17,14 +18,16 @@ TRIES, NEAR = 4, 1e-4
 
 def same_relus(problem: Problem, record: Record) -> bool:
     """Whether the hidden layers of the engine's chain are the ReLU nodes of the checker, one by one."""
-    if record.network is None or list(record.network.relus_per_layer) != problem.sizes:
-        return False
     network = problem.network
+    nodes = [network.nodes[number] for number in network.functions]
+    plain = len(network.arguments) == len(nodes) and all(node.function is RELU for node in nodes)
+    if not plain or record.network is None or list(record.network.relus_per_layer) != [node.size for node in nodes]:
+        return False
     for x in np.random.default_rng(0).uniform(
         problem.parts[0].lower, problem.parts[0].upper, (TRIES, network.nodes[0].size)
     ):
         theirs, ours = network.values(x), x
-        for number, layer in zip(network.relus, record.network.layers, strict=False):
+        for number, layer in zip(network.functions, record.network.layers, strict=False):
             entering = np.asarray(layer.weight @ ours + layer.bias)
             other = theirs[network.nodes[number].sources[0]]
             if not np.abs(entering - other).max() <= NEAR * (1e-30 + np.abs(other).max()):
@@ -38,6 +41,7 @@ class Told:
 
     def __init__(self, problem: Problem, number: int) -> None:
         self.problem, self.part = problem, problem.parts[number]
+        self.sizes = [problem.network.nodes[one].size for one in problem.network.functions]
 
     def records(self, story: Story, open_: Sequence[int], decided: tuple[Place, ...] = ()) -> Iterator[bytes]:
         """What happened on a region, parents first."""
@@ -47,17 +51,18 @@ class Told:
         for event in story.events:
             match event:
                 case Claims(layer, claims, grown):
-                    yield lemma([Claim(layer, neuron, sign, at) for neuron, sign, at, _ in claims])
-                    for *_, row in claims:
-                        yield from self._tree(grown, row, decided, np.ones(1), layer)
+                    yield lemma([(layer, neuron, sign, at) for neuron, sign, at, _ in claims])
+                    rows = int((self.part.owner == left[0]).sum()) if len(left) == 1 else 0
+                    for *_, row in claims:  # without the property's rows
+                        yield from self._tree(grown, row, decided, np.zeros(rows), len(self.sizes) if rows else layer)
                 case Closed(disjunct, row, tree, grown):
                     if len(left) > 1:
-                        yield proof.ONE + whole(left.index(disjunct))
+                        yield some_of([left.index(disjunct)])
                     left.remove(disjunct)
                     mine = np.flatnonzero(self.part.owner == disjunct)
-                    yield from self._tree(grown, tree, decided, (mine == row).astype(float), len(grown.kept))
+                    yield from self._tree(grown, tree, decided, (mine == row).astype(float), len(self.sizes))
                 case Halved(layer, neuron, active, inactive):
-                    yield phase(layer, neuron)
+                    yield cut_value(layer, neuron, 0.0)
                     for child in (active, inactive):
                         yield from self.records(child, tuple(left), (*decided, (layer, neuron)))
 
@@ -68,7 +73,7 @@ class Told:
             if node in grown.splits:
                 position, child = grown.splits[node]
                 place = grown.place(position)
-                yield phase(*place)
+                yield cut_value(*place, 0.0)
                 stack += [(child + 1, (*places, place)), (child, (*places, place))]
             else:
                 yield self._leaf(grown, node, places, shares, layers)
@@ -79,9 +84,11 @@ class Told:
         weights = [weight_of.get(place, 0.0) for place in decided]
         slopes, start = np.frombuffer(levels, np.uint8), 0
         found = []
-        for size, some in zip(self.problem.sizes[:layers], grown.kept, strict=False):
+        for k, size in enumerate(self.sizes[:layers]):
             full = np.zeros(size, np.uint8)
-            full[some] = slopes[start : start + len(some)]
-            start += len(some)
+            if k < len(grown.kept):
+                full[grown.kept[k]] = slopes[start : start + len(grown.kept[k])]
+                start += len(grown.kept[k])
             found.append(full.tobytes())
-        return proof.MIXED + whole(2) + np.concatenate([shares, weights]).astype("<f4").tobytes() + b"".join(found)
+        numbers = np.concatenate([shares, weights]).astype("<f4").tobytes()
+        return proof.LEAF + whole(proof.MIXED + proof.SLOPES) + numbers + b"".join(found)

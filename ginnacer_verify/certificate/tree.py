@@ -3,14 +3,14 @@
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ginnacer_check import proof
-from ginnacer_check.check import Claim, Leaf, Region
+from ginnacer_check.check import Leaf, Region
 from ginnacer_verify.arrays import Array
 
 
@@ -36,14 +36,20 @@ class Tree:
         self.children[number] = tuple(self.new() for _ in range(count))
         return self.children[number]
 
+    def apart(self, number: int, region: Region, groups: Iterable[Collection[int]]) -> Iterator[tuple[int, Region]]:
+        """Give a node a branch for each group of open disjuncts; they are all that are open."""
+        for some in groups:
+            places = [k for k, disjunct in enumerate(region.open) if disjunct in some]
+            if len(places) < len(region.open):
+                own, rest = self.cut(number, some_of(places))
+                yield own, replace(region, open=tuple(n for n in region.open if n in some))
+                number, region = rest, replace(region, open=tuple(n for n in region.open if n not in some))
+            else:
+                yield number, region
+
     def each(self, number: int, region: Region) -> list[tuple[int, Region]]:
         """Give a node a branch for each open disjunct."""
-        found, left = [], region
-        while len(left.open) > 1:
-            first, number = self.cut(number, proof.ONE + whole(0))
-            found.append((first, replace(left, open=left.open[:1])))
-            left = replace(left, open=left.open[1:])
-        return [*found, (number, left)]
+        return list(self.apart(number, region, [(disjunct,) for disjunct in region.open]))
 
     def bytes_of(self, root: int) -> Iterator[bytes]:
         stack = [root]
@@ -63,17 +69,24 @@ def whole(value: int) -> bytes:
             return bytes(found)
 
 
+def some_of(places: Sequence[int]) -> bytes:
+    """The open disjuncts at these places, and all others."""
+    return proof.SOME + whole(len(places)) + b"".join(map(whole, places))
+
+
 def halve(index: int) -> bytes:
     return proof.HALVE + whole(index)
 
 
-def phase(relu: int, index: int) -> bytes:
-    return proof.PHASE + whole(relu) + whole(index)
+def cut_value(argument: int, index: int, at: float) -> bytes:
+    """A value that enters a function is at least, or at most, so much."""
+    place = whole(argument) + whole(index)
+    return proof.VALUE + place + struct.pack("<d", at) if at else proof.PHASE + place
 
 
-def lemma(claims: Sequence[Claim]) -> bytes:
-    """Bounds of neurons: each has a tree of its own, and then they are known."""
-    said = (whole(c.relu) + whole(c.index) + whole(0 if c.sign > 0 else 1) + struct.pack("<d", c.at) for c in claims)
+def lemma(claims: Sequence[tuple[int, int, int, float]]) -> bytes:
+    """Bounds (argument, index, sign, at): each has a tree of its own, and then they are known."""
+    said = (whole(k) + whole(i) + whole(0 if sign > 0 else 1) + struct.pack("<d", at) for k, i, sign, at in claims)
     return proof.LEMMA + whole(len(claims)) + b"".join(said)
 
 
@@ -90,24 +103,25 @@ def levels(slopes: Array) -> Array:
 
 def leaf_bytes(leaf: Leaf) -> bytes:
     """The record of a leaf."""
-    if leaf.shares is None:
-        return proof.TIGHT if leaf.tighten else proof.PLAIN
-    numbers = np.concatenate([leaf.shares, leaf.weights]).astype("<f4").tobytes()
-    slopes = b"".join((128 * one).astype(np.uint8).tobytes() for one in leaf.slopes)
-    return proof.MIXED + whole((2 if leaf.slopes else 0) + leaf.tighten) + numbers + slopes
+    flags = proof.TIGHTEN * leaf.tighten + proof.MIXED * (leaf.shares is not None) + proof.SLOPES * bool(leaf.slopes)
+    numbers = [] if leaf.shares is None else [leaf.shares, leaf.weights]
+    slopes = [(128 * one).astype(np.uint8) if one.ndim == 1 else one.astype("<f4") for one in leaf.slopes]
+    found = *(np.asarray(one, "<f4").tobytes() for one in numbers), *(one.tobytes() for one in slopes)
+    return proof.LEAF + whole(flags) + b"".join(found)
 
 
 def write(
     path: Path,
     status: str,
-    hashes: tuple[str, str],
+    hashes: tuple[list[str], str],
     trees: Iterable[bytes] = (),
     *,
     witness: Array | None = None,
+    said: Mapping[str, object] | None = None,
     remarks: Mapping[str, str] | None = None,
 ) -> None:
     """Write a certificate; nothing is left behind under its name if that fails."""
-    header: dict[str, object] = {"status": status, "network": hashes[0], "property": hashes[1]}
+    header: dict[str, object] = {"status": status, "networks": hashes[0], "property": hashes[1], **(said or {})}
     if witness is not None:
         header["witness"] = np.asarray(witness, np.float64).reshape(-1).tolist()
     header["remarks"] = dict(remarks or {})

@@ -20,7 +20,6 @@ from ginnacer_verify.abstraction.icf import Anchor
 from ginnacer_verify.abstraction.layer import AbstractLayer, ExactLayer
 from ginnacer_verify.abstraction.tight.tight import TightAbstraction
 from ginnacer_verify.arrays import Array, dense
-from ginnacer_verify.bounds.chain import gamma
 from ginnacer_verify.emit.rounding import DOWN, UP, Direction, Rows, bound_rows, representable, rounded
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.function import Relu
@@ -28,6 +27,7 @@ from ginnacer_verify.graph.graph import Builder, Graph, Tensor
 from ginnacer_verify.graph.linear import linear_map
 from ginnacer_verify.graph.network import Layer
 from ginnacer_verify.graph.onnx import graph_model
+from ginnacer_verify.rounding import gamma
 
 LARGEST = 2 * 10**9
 """Bytes: an ONNX file cannot hold more."""

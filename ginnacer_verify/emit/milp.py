@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.chain import gamma
 from ginnacer_verify.emit.scaling import power_of_two
 from ginnacer_verify.query.query import Base, Query, Shared
+from ginnacer_verify.rounding import gamma
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.abstraction.fold import rows_below
 from ginnacer_verify.arrays import Array, dense, read_only
-from ginnacer_verify.bounds.chain import gamma
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.function import Relu
@@ -25,6 +24,7 @@ from ginnacer_verify.graph.network import Layer
 from ginnacer_verify.graph.onnx import graph_model
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property, Variable
 from ginnacer_verify.query.query import Base, Query
+from ginnacer_verify.rounding import gamma
 
 FLOAT32 = np.dtype(np.float32)
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from ginnacer_verify.abstraction.icf import Anchor
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.chain import gamma
 from ginnacer_verify.errors import AbstractionError
+from ginnacer_verify.rounding import gamma
 
 Direction = Literal[1, -1]
 UP: Direction = 1

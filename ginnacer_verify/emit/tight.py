@@ -13,10 +13,10 @@ import numpy as np
 
 from ginnacer_verify.abstraction.tight.tight import TightAbstraction, tight_abstraction
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.chain import UNIT
 from ginnacer_verify.emit.rounding import DOWN, UP, Direction, Rows, rounded
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.graph.onnx import constant, model_bytes
+from ginnacer_verify.rounding import UNIT
 
 if TYPE_CHECKING:
     import onnx

@@ -40,7 +40,7 @@ class Asked:
         if self.initial is not None and self.initial not in INITIAL:
             raise InputError(f"initial={self.initial!r} is unknown; choose one of {', '.join(INITIAL)}")
         refinement_named(method_named(self.method), self.refine)  # refuses what does not fit
-        if self.initial is not None and self.method != "relational":
+        if self.initial is not None and self.method not in ("relational", "leaning"):
             raise InputError(f"initial={self.initial!r} is for the relational abstraction, not for {self.method}")
 
     @property

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ginnacer_verify.abstraction.fold import fold_error, fold_rows
+from ginnacer_verify.abstraction.lean import Lean, leans_of
 from ginnacer_verify.abstraction.relational import Relational
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.chain import Bounds, deviation, linear_bounds
@@ -47,6 +48,7 @@ class Bounded:
     row_error: Array
     ends: tuple[int, ...]
     proved: tuple[int, ...]
+    deadline: Deadline = FOREVER
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")
@@ -64,7 +66,7 @@ class Bounded:
         if not network.arithmetic.is_real:  # solvers are asked in real arithmetic
             error = error + deviation(layers, part.box, bounds)
         proved = [number for k, number in enumerate(part.disjuncts) if safe[ends[k] : ends[k + 1]].any()]
-        return cls(part, layers, bounds, error, tuple(int(end) for end in ends), tuple(proved))
+        return cls(part, layers, bounds, error, tuple(int(end) for end in ends), tuple(proved), deadline)
 
     @property
     def open_disjuncts(self) -> list[int]:
@@ -83,13 +85,18 @@ class Bounded:
         width = len(self.part.box.varying) + self.bounds.unstable
         return 16 * width * sum(layer.outputs for layer in self.layers)
 
-    def relational(self, prop: Property, number: int) -> Relational:
+    @cached_property
+    def leans(self) -> tuple[Lean, ...]:
+        """The neurons that are nearly copies of others on the box."""
+        return leans_of(self.layers, self.part.box, self.bounds, self.deadline)
+
+    def relational(self, prop: Property, number: int, leans: Sequence[Lean] = ()) -> Relational:
         """The relational abstraction for one disjunct."""
         rows, last = self._rows(number), self.layers[-1]
         layers = (*self.layers[:-1], Layer(last.weight[rows], last.bias[rows]))
         inputs = prop.disjuncts[number].inputs
         return Relational.of(
-            layers, self.part.box, self._with_rows(rows), inputs=inputs, row_error=self.row_error[rows]
+            layers, self.part.box, self._with_rows(rows), inputs=inputs, row_error=self.row_error[rows], leans=leans
         )
 
     def sub_parts(self, boxes: Sequence[Box], numbers: Sequence[int]) -> Iterator[Part]:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.choice import form_for, has_kernel
+from ginnacer_verify.engines.execution import as_executed
 from ginnacer_verify.engines.order import without_last
 from ginnacer_verify.engines.reading import check_reading
 from ginnacer_verify.errors import InputError
@@ -48,7 +49,7 @@ class Problem:
         whole = subject(_networks(model, prop, deadline), prop)
         check_reading(whole, prop, deadline)
         if arithmetic != "real":
-            whole, prop = _executed(whole, prop)
+            whole, prop = as_executed(whole, prop)
         elif isinstance(whole, Graph) and not whole.originals:
             whole = without_last(whole, prop)
         given = folded(whole) if foldable and isinstance(whole, Graph) else whole
@@ -73,15 +74,6 @@ class Problem:
                 "layers that were multiplied out are not what is executed: give the network as it was read"
             )
         return judge
-
-
-def _executed(whole: Network | Graph, prop: Property) -> tuple[Network | Graph, Property]:
-    """The problem as it is executed in the network's own precision."""
-    if whole.originals:
-        raise InputError("properties with several networks or with products are decided in real arithmetic only")
-    if any(disjunct.ball is not None for disjunct in prop.disjuncts):
-        raise InputError("balls are decided in real arithmetic only")
-    return whole.executed(), prop.as_seen_in(whole.dtype)
 
 
 def _networks(

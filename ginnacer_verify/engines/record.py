@@ -2,6 +2,7 @@
 
 Nothing of it is believed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,12 +81,18 @@ class Record:
     def __init__(self, prop: Property | None = None) -> None:
         self.number = {id(disjunct): k for k, disjunct in enumerate(prop.disjuncts if prop else ())}
         self.halved: dict[tuple[int, bytes], int] = {}
+        self.together: dict[int, tuple[int, ...]] = {}
+        """Disjuncts whose boxes were halved together."""
         self.stories: dict[tuple[int, ...], Story] = {}
         self.network: Any = None
 
-    def halve(self, disjunct: Disjunct, low: Array, high: Array, index: int) -> None:
-        self.halved[self.number[id(disjunct)], low.tobytes() + high.tobytes()] = index
+    def halve(self, disjuncts: Sequence[Disjunct], low: Array, high: Array, index: int) -> None:
+        numbers = tuple(self.number[id(disjunct)] for disjunct in disjuncts)
+        self.together |= dict.fromkeys(numbers, numbers)
+        self.halved[numbers[0], low.tobytes() + high.tobytes()] = index
 
     def cut_of(self, disjunct: int, low: Array, high: Array) -> int | None:
-        """The input at which a box of a disjunct was halved, if it was."""
-        return self.halved.get((disjunct, np.asarray(low).tobytes() + np.asarray(high).tobytes()))
+        """The input at which a box of a disjunct, or of those that were halved with it, was halved, if it was."""
+        return self.halved.get(
+            (self.together.get(disjunct, (disjunct,))[0], np.asarray(low).tobytes() + np.asarray(high).tobytes())
+        )

@@ -253,7 +253,7 @@ class RegionRun(Run):
         """The two halves of an open region; none where no number is left in between."""
         bound = float(found.bound[i])
         start = _row(found.multipliers, i)
-        if not halving and (place := self._wanted(region, i, found, known)) is not None:
+        if not halving and (place := wanted(self.graph, i, found, known)) is not None:
             node, index, at = place
             return [
                 Region(
@@ -281,39 +281,40 @@ class RegionRun(Run):
             Region(region.disjunct, right, region.upper, region.cuts, bound, keep),
         ]
 
-    def _wanted(self, region: Region, i: int, found: Found, known: Known) -> tuple[int, int, float] | None:
-        """The neuron to cut: where the lines of a function give away most, and where to cut its argument."""
-        best, place = 0.0, None
-        one = Known(
-            known.box_lower[i : i + 1],
-            known.box_upper[i : i + 1],
-            [v[i : i + 1] for v in known.lower],
-            [v[i : i + 1] for v in known.upper],
+
+def wanted(graph: Graph, i: int, found: Found, known: Known) -> tuple[int, int, float] | None:
+    """What to cut in region i, and where: the argument of the function whose lines give away most."""
+    best, place = 0.0, None
+    one = Known(
+        known.box_lower[i : i + 1],
+        known.box_upper[i : i + 1],
+        [v[i : i + 1] for v in known.lower],
+        [v[i : i + 1] for v in known.upper],
+    )
+    own = found.multipliers
+    low = {number: values[i : i + 1, None] for number, values in own.low.items()}
+    high = {number: values[i : i + 1, None] for number, values in own.high.items()}
+    chosen = Choices(low, high)
+    for number in graph.applied:
+        if number not in found.planes.met:
+            continue
+        node = graph.nodes[number]
+        assert isinstance(node, Apply)
+        met = found.planes.met[number][i, 0]
+        lines = lines_of(graph, number, one, chosen)
+        which, at = node.function.cut(*one.ends(node.sources))
+        y = [found.values[source][i : i + 1] for source in node.sources]
+        p = [np.where(which == k, at, v) for k, v in enumerate(y)] if len(y) == 1 else y
+        below = lines.lower_intercept[:, 0] + sum(s[:, 0] * v for s, v in zip(lines.lower_slope, y, strict=True))
+        above = lines.upper_intercept[:, 0] + sum(s[:, 0] * v for s, v in zip(lines.upper_slope, p, strict=True))
+        gap = np.maximum(met, 0.0) * (node.function.apply(*y) - below) - np.minimum(met, 0.0) * (
+            above - node.function.apply(*p)
         )
-        own = found.multipliers
-        low = {number: values[i : i + 1, None] for number, values in own.low.items()}
-        high = {number: values[i : i + 1, None] for number, values in own.high.items()}
-        chosen = Choices(low, high)
-        for number in self.graph.applied:
-            if number not in found.planes.met:
-                continue
-            node = self.graph.nodes[number]
-            assert isinstance(node, Apply)
-            met = found.planes.met[number][i, 0]
-            lines = lines_of(self.graph, number, one, chosen)
-            which, at = node.function.cut(*one.ends(node.sources))
-            y = [found.values[source][i : i + 1] for source in node.sources]
-            p = [np.where(which == k, at, v) for k, v in enumerate(y)] if len(y) == 1 else y
-            below = lines.lower_intercept[:, 0] + sum(s[:, 0] * v for s, v in zip(lines.lower_slope, y, strict=True))
-            above = lines.upper_intercept[:, 0] + sum(s[:, 0] * v for s, v in zip(lines.upper_slope, p, strict=True))
-            gap = np.maximum(met, 0.0) * (node.function.apply(*y) - below) - np.minimum(met, 0.0) * (
-                above - node.function.apply(*p)
-            )
-            gap = np.where(np.isnan(at) | ~np.isfinite(gap), -1.0, gap)[0]
-            j = int(gap.argmax())
-            if gap[j] > best:
-                best, place = float(gap[j]), (node.sources[int(which[0, j])], j, float(at[0, j]))
-        return place
+        gap = np.where(np.isnan(at) | ~np.isfinite(gap), -1.0, gap)[0]
+        j = int(gap.argmax())
+        if gap[j] > best:
+            best, place = float(gap[j]), (node.sources[int(which[0, j])], j, float(at[0, j]))
+    return place
 
 
 @np.errstate(over="ignore", invalid="ignore")

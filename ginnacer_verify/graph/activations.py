@@ -92,6 +92,7 @@ class Gelu(Smooth):
 class GeluTanh(Smooth):
     """`y / 2 * (1 + tanh(sqrt(2 / pi) * (y + 0.044715 * y ** 3)))`, the usual approximation of Gelu."""
 
+    executed = Executed(16.0, 16.0, 16.0, single=True)
     least = -0.171
     slack, slope_slack = 64.0, 64.0
     points, convex = (-1.4185040087908284, 1.4185040087908284), (False, True, False)
@@ -153,6 +154,7 @@ class Mish(Smooth):
 class HardSwish(Smooth):
     """`y * max(0, min(1, y / 6 + 1 / 2))`."""
 
+    executed = Executed(16.0, 16.0, 16.0, single=True)
     least = -0.375
     slack, slope_slack = 16.0, 8.0
     points, convex = (-3.0, 3.0), (False, True, False)

@@ -18,6 +18,7 @@ from ginnacer_verify.graph.graph import Tensor as Described
 from ginnacer_verify.graph.layers import Chain, Tensor
 from ginnacer_verify.graph.linear import LinearMap, Select, linear_map, matrix_of
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.rounding import OVERFLOW
 
 LARGEST_CLIP = 1e15
 """`low + relu(y - low)` keeps no digit of y if low is much larger than this."""
@@ -30,6 +31,8 @@ def as_chain(network: "Graph | Network", deadline: Deadline = FOREVER) -> Networ
 
 def chain_of(graph: Graph, deadline: Deadline = FOREVER) -> Network:
     """The Network that computes the same, in real arithmetic; UnsupportedOperator if there is none."""
+    if not graph.arithmetic.is_real:
+        _refuse_hidden_overflow(graph)
     chain, values = Chain(graph.inputs, graph.arithmetic), dict[int, Tensor]()
     whole = chain.input((graph.inputs,))
     for number, node in enumerate(graph.nodes):
@@ -47,6 +50,25 @@ def chain_of(graph: Graph, deadline: Deadline = FOREVER) -> Network:
                 values.pop(source, None)
     layers = chain.layers(values[len(graph.nodes) - 1])
     return Network(layers, graph.input_shape, graph.output_shape, graph.dtype, graph.model, graph.originals)
+
+
+def _refuse_hidden_overflow(graph: Graph) -> None:
+    """Refuse affine nodes that follow each other where the later ones make large values so small that a layer made out
+    of them all would not show that the execution overflows between them."""
+    shown = {number: 1.0 for number, node in enumerate(graph.nodes) if not isinstance(node, Affine)}
+    for number, node in enumerate(graph.nodes):
+        if isinstance(node, Affine):
+            pairs = zip(node.sources, node.maps, strict=True)
+            shown[number] = min((shown[source] * _least_weight(graph, source, one) for source, one in pairs), default=1)
+            if not shown[number] * OVERFLOW[graph.precision] > 4 * graph.arithmetic.largest:
+                raise UnsupportedOperator("Gemm", str(number), "what is executed in front of it may overflow unseen")
+
+
+def _least_weight(graph: Graph, source: int, one: LinearMap) -> float:
+    """The least among the largest weights of each value of an affine node; 1 if they are only moved."""
+    if not (isinstance(graph.nodes[source], Affine) and one.executed):
+        return 1.0
+    return float(np.asarray(abs(one.matrix()).max(axis=0).todense()).min(initial=1.0))
 
 
 def graph_of(network: Network | Graph) -> Graph:
@@ -74,7 +96,7 @@ def _affine(chain: Chain, node: Affine, sources: list[Tensor]) -> Tensor:
     if total is None:
         raise NetworkError("an affine node without a source")
     total = total.shifted(node.bias) if node.bias.any() else total
-    return total.rounded(node.executed)
+    return total.rounded(node.executed, chain.arithmetic.floor)
 
 
 def _mapped(source: Tensor, linear: LinearMap) -> Tensor:
@@ -103,7 +125,9 @@ def _applied(chain: Chain, function: Function, y: list[Tensor], number: int) -> 
 
 
 def _leaky(chain: Chain, y: Tensor, alpha: float | Array) -> Tensor:
-    return chain.add(chain.relu(y), chain.relu(y.scaled(-1.0)).scaled(-np.asarray(alpha))).rounded(2)
+    return chain.add(chain.relu(y), chain.relu(y.scaled(-1.0)).scaled(-np.asarray(alpha))).rounded(
+        2, chain.arithmetic.floor
+    )
 
 
 def _clip(chain: Chain, y: Tensor, low: float | Array, high: float | Array) -> Tensor:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, hstack
 
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.graph.channels import with_fewer_channels
 from ginnacer_verify.graph.function import Relu
 from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input, Node
 from ginnacer_verify.graph.linear import NOTHING, Indices, LinearMap, Select, linear_map
@@ -28,6 +29,7 @@ def folded(graph: Graph) -> Graph:
     """The same function with fewer ReLUs; the graph itself if there are none to leave out."""
     if not graph.arithmetic.is_real or graph.originals:
         return graph
+    graph = with_fewer_channels(graph)
     folding = _Folding(graph)
     nodes = folding.nodes()
     return pruned(replace(graph, nodes=nodes)) if folding.changed else graph

@@ -20,17 +20,22 @@ Arrays = tuple[Array, ...]
 
 @dataclass(frozen=True)
 class Executed:
-    """How far an executed function may be off, in roundings: of its value, of its largest argument, and of 1."""
+    """How far an executed function may be off, in roundings: of its value, of its largest argument, and of 1.
+
+    `single`: whatever the element type, runtimes compute it with constants of float32."""
 
     value: float = 0.0
     argument: float = 0.0
     constant: float = 0.0
+    single: bool = False
 
     def off(self, arithmetic: Arithmetic, size: Array, largest: Sequence[Array]) -> Array:
         """`size` and `largest` bound the absolute values of the function and of its arguments."""
-        if arithmetic.is_real or self == EXACTLY:
+        if arithmetic.is_real:
             return np.zeros_like(size)
-        unit = arithmetic.unit * (1 + 1e-9)
+        if self == EXACTLY:
+            return np.where(size < arithmetic.largest, 0.0, np.inf)
+        unit = max(arithmetic.unit, 2.0**-24 if self.single else 0.0) * (1 + 1e-9)
         lost = unit * (self.value * size + self.constant + arithmetic.floor)
         if self.argument:
             lost = lost + unit * self.argument * np.max(np.stack(largest), axis=0)

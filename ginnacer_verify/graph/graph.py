@@ -19,7 +19,7 @@ from ginnacer_verify.errors import NetworkError
 from ginnacer_verify.graph.function import Function, Relu
 from ginnacer_verify.graph.linear import LinearMap, Select
 from ginnacer_verify.graph.network import FUSED
-from ginnacer_verify.rounding import FLOATS, REAL, Arithmetic
+from ginnacer_verify.rounding import FLOATS, OVERFLOW, REAL, Arithmetic
 from ginnacer_verify.shown import Shown
 
 Shape: TypeAlias = tuple[int, ...]
@@ -252,7 +252,23 @@ class Graph(Shown):
                 "the network computes its own weights, so how far they are off is not known: "
                 "fold its constants, or use real arithmetic"
             )
+        if not max(self._multiplied) < OVERFLOW[self.precision]:
+            raise NetworkError("a runtime that multiplies its layers out overflows: use real arithmetic")
         return replace(self, arithmetic=FLOATS[self.precision])
+
+    @cached_property
+    def _multiplied(self) -> tuple[float, ...]:
+        """Per node, how large the weights and constants can get of which a runtime makes one layer out of it and the
+        affine nodes in front of it."""
+        largest: list[float] = []
+        for node in self.nodes:
+            total = 1.0
+            if isinstance(node, Affine):
+                pairs = zip(node.sources, node.maps, strict=True)
+                weights = sum(one.largest * max(1, one.executed) * largest[source] for source, one in pairs)
+                total = max(1.0, float(np.abs(node.bias).max(initial=0.0)) + weights)
+            largest.append(total)
+        return tuple(largest)
 
     def off(self, number: int, size: Array, largest: Sequence[Array] = ()) -> Array:
         """How far executed values of a node are from those of the node's own map at executed arguments. `size` bounds

@@ -32,7 +32,9 @@ def joined(originals: Sequence[Original], inputs: int, monomials: Sequence[tuple
     output = builder.affine(*placed, bias=0.0)
     kind = str(originals[0].network.dtype)
     graph = builder.graph(output, [Tensor("X", (inputs,), kind)], [Tensor("Y", (total,), kind)])
-    return replace(graph, originals=tuple(originals))
+    precisions = {original.network.precision for original in originals}
+    coarsest = next((one for one in ("", "float16", "float32", "float64") if one in precisions), "")
+    return replace(graph, originals=tuple(originals), precision=coarsest)
 
 
 def _copied(builder: Builder, whole: int, inputs: int, original: Original) -> int:

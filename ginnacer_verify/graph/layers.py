@@ -51,9 +51,12 @@ class Tensor:
     roundings: int = 0
     size: "Tensor | None" = None
 
-    def rounded(self, roundings: int) -> "Tensor":
-        """The same tensor after as many more roundings."""
-        return self if self.size is None else replace(self, roundings=self.roundings + roundings)
+    def rounded(self, roundings: int, floor: float = 0.0) -> "Tensor":
+        """The same tensor after as many more roundings, each of which takes a share of the floor as well."""
+        if self.size is None or not roundings:
+            return self
+        size = replace(self.size, bias=self.size.bias + floor)
+        return replace(self, roundings=self.roundings + roundings, size=size)
 
     def mapped(self, matrix: Weight, shape: Shape, absolute: Weight | None = None) -> "Tensor":
         """The tensor `matrix @ self`, flat, in a new shape; `absolute` if the matrix has its own terms."""
@@ -100,7 +103,7 @@ class Chain:
     """The ReLU layers made so far; neurons are only ever appended, so that positions stay what they were."""
 
     def __init__(self, inputs: int, arithmetic: Arithmetic = REAL) -> None:
-        self._widths, self._arithmetic = [inputs], arithmetic
+        self._widths, self.arithmetic = [inputs], arithmetic
         self._blocks: list[list[Tensor]] = [[]]
         self._carried: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -110,7 +113,7 @@ class Chain:
     def _values(self, level: int, size: int, shape: Shape, start: int = 0) -> Tensor:
         """Values of a level as they are, from the given one on."""
         exact = Tensor(level, _identity(size, start), np.zeros(size), shape)
-        return exact if self._arithmetic.is_real else replace(exact, size=exact)
+        return exact if self.arithmetic.is_real else replace(exact, size=exact)
 
     def relu(self, tensor: Tensor) -> Tensor:
         """The ReLU of every entry."""
@@ -151,7 +154,7 @@ class Chain:
         sizes = [block.size for block in blocks if block.size is not None]
         size = self._layer(width, sizes) if sizes else None
         bias, roundings = np.concatenate([block.bias for block in blocks]), max(block.roundings for block in blocks)
-        return Layer(weight, bias, self._arithmetic if sizes else REAL, roundings, size)
+        return Layer(weight, bias, self.arithmetic if sizes else REAL, roundings, size)
 
     def _neurons(self, tensor: Tensor) -> Tensor:
         """New neurons of the next layer, one per entry."""

@@ -106,13 +106,23 @@ class Floor(Function):
         return first_at(np.where((at > lo) & (at < hi), at, np.nan))
 
 
+@dataclass(frozen=True)
 class Truncate(Floor):
-    """The whole number next to y in the direction of 0: what a cast to an integer keeps."""
+    """The whole number next to y in the direction of 0: what a cast to an integer keeps of what is below `limit`; of
+    anything else it is not known."""
 
+    limit: float = np.inf
     cuts = "trunc"
 
     def apply(self, *y: Array) -> Array:
-        return np.asarray(np.trunc(y[0]))
+        return np.where(np.abs(y[0]) < self.limit, np.trunc(y[0]), np.nan)
+
+    def range(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:
+        held = self._held(lower, upper)
+        return np.where(held, np.trunc(lower[0]), -np.inf), np.where(held, np.trunc(upper[0]), np.inf)
+
+    def _held(self, lower: Arrays, upper: Arrays) -> NDArray[np.bool_]:
+        return np.asarray((lower[0] > -self.limit) & (upper[0] < self.limit))
 
     def lines(self, lower: Arrays, upper: Arrays, low: Array | None = None, high: Array | None = None) -> Lines:
         """Those of the floor on one side of 0 and of its mirror image on the other; across 0 the two values."""
@@ -121,14 +131,16 @@ class Truncate(Floor):
         left = super().lines((np.maximum(-hi, 0.0),), (np.maximum(-lo, 0.0),), high, low)
         inside, mirrored = lo >= 0, hi <= 0
 
-        def one_of(first: Array, second: Array, across: Array | float) -> Array:
-            return np.where(inside, first, np.where(mirrored, second, across))
+        held = self._held(lower, upper)
+
+        def one_of(first: Array, second: Array, across: Array | float, unknown: float) -> Array:
+            return np.where(held, np.where(inside, first, np.where(mirrored, second, across)), unknown)
 
         return Lines(
-            (one_of(right.lower_slope[0], left.upper_slope[0], 0.0),),
-            one_of(right.lower_intercept, -left.upper_intercept, np.trunc(lo)),
-            (one_of(right.upper_slope[0], left.lower_slope[0], 0.0),),
-            one_of(right.upper_intercept, -left.lower_intercept, np.trunc(hi)),
+            (one_of(right.lower_slope[0], left.upper_slope[0], 0.0, 0.0),),
+            one_of(right.lower_intercept, -left.upper_intercept, np.trunc(lo), -np.inf),
+            (one_of(right.upper_slope[0], left.lower_slope[0], 0.0, 0.0),),
+            one_of(right.upper_intercept, -left.lower_intercept, np.trunc(hi), np.inf),
         )
 
     def cut(self, lower: Arrays, upper: Arrays) -> tuple[Array, Array]:

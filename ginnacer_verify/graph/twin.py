@@ -99,7 +99,7 @@ def twinned(graph: Graph) -> Graph:
 
 def _partners(graph: Graph) -> dict[int, int]:
     """The ReLU nodes of the second network, each with that of the first at the same place."""
-    if len(graph.originals) != 2:
+    if len(graph.originals) != 2 or not graph.arithmetic.is_real:  # an executed difference is not that of its values
         return {}
     first, second = (len(original.network.applied) for original in graph.originals)
     applied = graph.applied

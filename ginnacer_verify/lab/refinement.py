@@ -75,6 +75,11 @@ def measure(setting: Setting, folder: str, network: str, prop: str, method: str)
     ]
 
 
+def style_of(method: str) -> Style:
+    """The style of a method; one that came later is drawn in grey."""
+    return (OURS | STYLES).get(method, Style(f"GINNACER, {method.replace('_', ' ')}", "#666666", "X"))
+
+
 def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
     from ginnacer_verify.lab.plots import legend, panels
 
@@ -85,7 +90,7 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
     titles = ("time (s)", "rounds (or boxes)", "ReLUs in the hardest query")
     for axis, column, title in zip(axes, columns, titles, strict=True):
         for (method,), own in groups(rows, "method").items():
-            style = (OURS | STYLES)[method]
+            style = style_of(method)
             shift = 0.7 * (methods.index(method) + 0.5) / len(methods) - 0.35
             for solved in (True, False):
                 some = [row for row in own if (row["verdict"] == "unsat") == solved]
@@ -102,16 +107,16 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
         axis.set_yticks(range(len(instances)), instances if axis is axes[0] else [])
         axis.invert_yaxis()
     axes[2].set_xlabel("ReLUs in the hardest query (0 drawn at 0.5)")
-    axes[1].set_title("filled: proved; hollow: time ran out or no answer", fontsize="medium")
+    axes[1].set_title("filled: proved; hollow: time limit reached or no answer", fontsize="medium")
     legend(figure, axes, fontsize="small")
     return {"refinement": figure}
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    found, styles = [], OURS | STYLES
+    found = []
     for (instance,), some in groups(rows, "instance").items():
         body = tuple(
-            (styles[row["method"]].label, row["verdict"], *(str(row[c]) for c in COUNTS), f"{row['seconds']:.3g}")
+            (style_of(row["method"]).label, row["verdict"], *(str(row[c]) for c in COUNTS), f"{row['seconds']:.3g}")
             for row in some
         )
         title = f"{instance} ({some[0]['relus']} ReLUs)"

@@ -27,6 +27,9 @@ FOLDED = {"Mul", "Div", "Sqrt", "Reciprocal", "Neg", "Abs", "Cast", "Identity", 
 """Constants that these make out of others are off by a rounding each; more is refused where that counts."""
 
 
+SAME = {"Abs", "Add", "Max", "Min", "Neg", "Sub"}
+LARGEST_WHOLE = 2**20
+"""Operators that do the same with whole numbers as with others, as long as these are not larger than that."""
 INDICES = {"Shape", "Size", "Range", "Equal", "ScatterND", "ScatterElements"}
 """These give whole numbers, or move what they are given."""
 
@@ -64,7 +67,7 @@ def _no_model(content: bytes) -> str:
     """What the bytes are instead."""
     if content.lstrip()[:1] in {b";", b"("}:
         return "not an ONNX model but a text, such as VNN-LIB; are the arguments swapped?"
-    return "not an ONNX model, or one without any node"
+    return "not an ONNX model, or one without any node" if content else "the file is empty"
 
 
 def operator_uses(model: "onnx.ModelProto") -> list[OperatorUse]:
@@ -129,7 +132,7 @@ class _Reading:
     ) -> tuple[Value | Whole, ...]:
         missing = [name for name in node.input if name and name not in values]
         if missing:
-            raise UnsupportedOperator(_operator(node), label, f"its input {missing[0]!r} is no output that we read")
+            raise UnsupportedOperator(_operator(node), label, f"its input {missing[0]!r} is not an output that we read")
         inputs = tuple(values[name] if name else None for name in node.input)
         try:
             with np.errstate(all="ignore"):  # what is not finite is refused when it becomes a weight
@@ -160,6 +163,9 @@ class _Reading:
         if operator == "Cast" and kind not in {*WHOLE, TRUTH} and attributes.get("to") in WHOLE:
             return Whole.cast(node, cast("Tensor", inputs[0]))
         read = tuple(value if value is None else self.read(value) for value in inputs)
+        if kind in {*WHOLE, TRUTH} and not _is_same_for_whole(operator, read):
+            why = "of whole numbers that the network computes it gives something else than of others; cast them before"
+            raise UnsupportedOperator(operator, label, why)
         made = Node(operator, label, read, attributes, len(node.output), self.opset, self.double, self.make, kind)
         self.kinds.update(dict.fromkeys(node.output, _kind_of(operator, attributes, kind)))
         return OPERATORS[operator](made)
@@ -216,7 +222,14 @@ def _kind_of(operator: str, attributes: dict[str, Any], kind: int) -> int:
             return 7
         case "Equal":
             return TRUTH
-    return kind if operator in SHAPE else 1
+    return kind if operator in {*SHAPE, *SAME} else 1
+
+
+def _is_same_for_whole(operator: str, inputs: tuple[Value | None, ...]) -> bool:
+    """Whether an operator gives the same of whole numbers as of real ones: those divide, and overflow, differently."""
+    constants = (value for value in inputs if isinstance(value, np.ndarray))
+    few = all(np.abs(value.astype(np.float64)).max(initial=0.0) <= LARGEST_WHOLE for value in constants)
+    return operator in {*SHAPE, "Equal"} or (operator in SAME and few)
 
 
 def _is_training(inputs: tuple[Value | Whole | None, ...]) -> bool:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 MOST = 8
 """Tables with more arguments than this are not for enumeration."""
-WHOLE, TRUTH = {6, 7}, 9
-"""ONNX's numbers for the element types of whole numbers, and of truth values."""
+LIMITS = {6: 2.0**31, 7: 2.0**63}
+WHOLE, TRUTH = set(LIMITS), 9
+"""ONNX's numbers for the element types of whole numbers, each with what they are below, and of truth values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,9 @@ class Whole:
     def tensor(self, model: "onnx.ModelProto", make: Composer) -> Tensor:
         """A tensor of the graph: the values themselves, or a table that is asked with all of them."""
         if len(self.nodes) == 1:
-            return make.applied(Truncate(), *self.sources.values())
+            (cast,) = self.nodes.values()
+            to = next(int(attribute.i) for attribute in cast.attribute if attribute.name == "to")
+            return make.applied(Truncate(LIMITS[to]), *self.sources.values())
         scalars = [tensor.moved(np.array([at])) for tensor in self.sources.values() for at in tensor.positions.flat]
         operator = self.nodes[list(self.nodes)[-1]]
         if len(scalars) > MOST:
@@ -119,9 +122,9 @@ class Lookup:
         return Runtime(self.model)
 
     def _run(self, whole: Array) -> tuple[Array, tuple[int, ...]]:
-        *found, rank = self._runtime(whole).tolist()
-        first = len(found) - int(rank)
-        return np.array(found[:first]), tuple(int(extent) for extent in found[first:])
+        found = self._runtime(whole)
+        first = len(found) - 1 - int(found[-1])  # the last number is the rank, before it comes the shape
+        return found[:first], tuple(int(extent) for extent in found[first:-1])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self.model, "arity": self.arity}  # a session belongs to one process

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.chain import gamma
+from ginnacer_verify.rounding import gamma
 
 
 def safe_bound(

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ginnacer_verify.arrays import Array, read_only
-from ginnacer_verify.bounds.chain import TINY, Form, backward, gamma, interval_bounds, planes
+from ginnacer_verify.bounds.chain import Form, backward, interval_bounds, planes
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.rivals.rival import Ends, Progress, evaluate
+from ginnacer_verify.rounding import TINY, gamma
 
 ROWS = 256
 """How many rows are substituted at a time: few enough for the cache (on Visual Wake Words 1024 take twice as long)."""

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ginnacer_verify.arrays import Array, Weight
-from ginnacer_verify.bounds.chain import TINY, Lines, absolute, gamma, interval_bounds, relu_lines
+from ginnacer_verify.bounds.chain import Lines, absolute, interval_bounds, relu_lines
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.rivals.rival import Ends, evaluate
+from ginnacer_verify.rounding import TINY, gamma
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike
 
 from ginnacer_verify.abstraction.abstraction import CHUNK, LEAST
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.chain import TINY, gamma
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.rounding import TINY, gamma
 
 Progress = Callable[[int, int], None]
 """Called with how many of how many layers are done."""

@@ -14,8 +14,9 @@ from ginnacer_verify.abstraction.icf import Mask, scaled
 from ginnacer_verify.abstraction.tight.forms import Forms, Step, substitute
 from ginnacer_verify.abstraction.tight.kept import Choice, Integers, Kept, Unit
 from ginnacer_verify.arrays import Array, Weight, compact, read_only
-from ginnacer_verify.bounds.chain import TINY, absolute
+from ginnacer_verify.bounds.chain import absolute
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.rounding import TINY
 
 
 @dataclass(frozen=True, eq=False)

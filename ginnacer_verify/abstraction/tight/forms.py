@@ -22,8 +22,9 @@ import numpy as np
 
 from ginnacer_verify.abstraction.icf import Mask
 from ginnacer_verify.arrays import Array, Weight, dense, entries
-from ginnacer_verify.bounds.chain import TINY, UNDERFLOW, UNIT, absolute, gamma
+from ginnacer_verify.bounds.chain import absolute
 from ginnacer_verify.graph.network import Layer
+from ginnacer_verify.rounding import TINY, UNDERFLOW, UNIT, gamma
 
 ROWS = 256
 """So many rows are substituted back together, which bounds the memory that this takes."""

@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from ginnacer_verify.abstraction.icf import Mask
 from ginnacer_verify.abstraction.tight.forms import Forms, chunks
 from ginnacer_verify.arrays import Array, Weight, compact
-from ginnacer_verify.bounds.chain import UNIT
+from ginnacer_verify.rounding import UNIT
 
 Integers = NDArray[np.intp]
 SHARES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)

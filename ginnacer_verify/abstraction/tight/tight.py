@@ -22,12 +22,12 @@ from ginnacer_verify.abstraction.tight.forms import Forms
 from ginnacer_verify.abstraction.tight.kept import every, far, near
 from ginnacer_verify.abstraction.trace import Trace, accurate_trace, output_rounding
 from ginnacer_verify.arrays import Array, read_only
-from ginnacer_verify.bounds.chain import TINY, UNIT, gamma
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.chain import as_chain
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.rounding import TINY, UNIT, gamma
 from ginnacer_verify.shown import Shown
 
 DISTANCES = (0.012, 0.3)

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from ginnacer_verify.abstraction.fold import rows_error
 from ginnacer_verify.arrays import Array, Weight, dense
-from ginnacer_verify.bounds.chain import HUGE, TINY, UNDERFLOW, absolute, gamma
+from ginnacer_verify.bounds.chain import absolute
 from ginnacer_verify.graph.network import Layer, Network, then
 from ginnacer_verify.graph.twins import twins
 from ginnacer_verify.native import Net, Record
 from ginnacer_verify.properties.property import Disjunct, stacked
+from ginnacer_verify.rounding import HUGE, TINY, UNDERFLOW, UNIT, gamma
 
 STEPS = 4
 """How often the slopes of a row's bound are improved."""
@@ -53,7 +54,9 @@ def is_plain(network: Network) -> bool:
         return True
     between = network.layers[1:-1]
     weights = all(np.array_equal(dense(one.absolute.weight), np.abs(dense(one.weight))) for one in between)
-    return len(network.layers) > 1 and weights and all((one.absolute.bias == np.abs(one.bias)).all() for one in between)
+    floor = network.arithmetic.floor * (1 + 1e-9)
+    biases = all((one.absolute.bias <= np.abs(one.bias) * (1 + UNIT) + floor).all() for one in between)
+    return len(network.layers) > 1 and weights and biases
 
 
 class Folding:

@@ -1,5 +1,6 @@
 """The lines of a function on one box, in float32, as tables to choose from: to guess with, never to prove."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,9 +84,12 @@ class Bent:
 
     @classmethod
     @np.errstate(all="ignore")
-    def of(cls, node: Apply, known: Known) -> "Bent":
+    def of(cls, node: Apply, known: Known, decided: Sequence[int] = ()) -> "Bent":
+        """Decided elements have multipliers of their own even where their decisions have left exact lines."""
         lower, upper = (tuple(end[0] for end in ends) for ends in known.ends(node.sources))
-        index = np.flatnonzero(~np.isnan(node.function.cut(lower, upper)[1]))
+        loose = ~np.isnan(node.function.cut(lower, upper)[1])
+        loose[np.asarray(decided, np.intp)] = True
+        index = np.flatnonzero(loose)
         lines = node.function.lines(lower, upper)
         slope = tuple(one.astype(np.float32) for one in lines.lower_slope)
         intercept = lines.lower_intercept.astype(np.float32)

@@ -8,14 +8,14 @@ import numpy as np
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.intervals import Known, step
-from ginnacer_verify.bounds.substitution import cost_of, entering, loose_of
+from ginnacer_verify.bounds.substitution import cost_of, entering, loose_of, origin_of
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.engines.graphs.relaxed import Place, Relaxed, Singles
 from ginnacer_verify.engines.phases.ascent import ACTIVE, INACTIVE, UNDECIDED
 from ginnacer_verify.engines.phases.trees import Indices, Trees, Wanted, chunks
 from ginnacer_verify.graph.function import Relu
-from ginnacer_verify.graph.graph import Affine, Apply, Graph
-from ginnacer_verify.graph.linear import Select
+from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
+from ginnacer_verify.graph.linear import Scale, Select
 
 WORK = 1e12
 """Multiplications that the bounds of one node may take; nodes that would take more keep their intervals."""
@@ -88,10 +88,10 @@ class Tightening:
             if number not in wanted:
                 continue
             self._decide(number, wanted[number])
-            if isinstance(node, Affine) and len(node.maps) == 1 and isinstance(node.maps[0], Select):
-                continue  # values that are only moved
+            if origin_of(graph, number) != number:
+                continue  # what is moved has been tightened where it came from
             rows = np.flatnonzero(loose_of(graph, number, wanted[number], self.known)[0])
-            curved = any(cost[source] > 0 for source in node.sources) and _after_functions(graph, number)
+            curved = any(cost[source] > 0 for source in node.sources) and not _is_exact(graph, number)
             passes = self.effort.steps + 4
             if len(rows) and curved and not self.deadline.passed and 2 * len(rows) * cost[number] * passes <= WORK:
                 self._tighten(number, rows, wanted[number])
@@ -102,7 +102,7 @@ class Tightening:
         lower, upper = np.full((2, 1, self.region.graph.nodes[number].size), -np.inf)
         upper = -upper
         for (function, element), phase in self.region.decided.items():
-            if function in functions:
+            if function in functions and number in self.region.graph.nodes[function].sources:
                 (lower if phase == ACTIVE else upper)[0, element] = 0.0
         self.known.tighten(number, lower, upper)
 
@@ -169,12 +169,17 @@ def _is_relu(graph: Graph, function: int) -> bool:
     return isinstance(node, Apply) and isinstance(node.function, Relu)
 
 
-def _after_functions(graph: Graph, number: int) -> bool:
-    """Whether a node depends on any function: before the first one intervals are exact but for rounding."""
-    needed = {number}
-    for node in range(number, -1, -1):
-        if node in needed:
-            if isinstance(graph.nodes[node], Apply):
-                return True
-            needed.update(graph.nodes[node].sources)
-    return False
+def _is_exact(graph: Graph, number: int) -> bool:
+    """Whether the interval of a node is exact but for rounding: of inputs, what only moves them, and one map of it."""
+    node = graph.nodes[number]
+    once = len(set(node.sources)) == len(node.sources)
+    return isinstance(node, Affine) and once and all(_is_moved(graph, source) for source in node.sources)
+
+
+def _is_moved(graph: Graph, number: int) -> bool:
+    """Whether the values of a node are inputs, each scaled at most."""
+    node = graph.nodes[number]
+    if isinstance(node, Input):
+        return True
+    moved = isinstance(node, Affine) and len(node.maps) == 1 and isinstance(node.maps[0], Select | Scale)
+    return moved and _is_moved(graph, node.sources[0])

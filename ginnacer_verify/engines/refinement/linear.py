@@ -7,7 +7,6 @@ import numpy as np
 
 from ginnacer_verify.abstraction.fold import MARGIN, fold_rows
 from ginnacer_verify.arrays import Array, read_only
-from ginnacer_verify.bounds.chain import gamma
 from ginnacer_verify.box import Box
 from ginnacer_verify.engines.refinement.abstracted import (
     Bisection,
@@ -23,6 +22,7 @@ from ginnacer_verify.graph.network import Network
 from ginnacer_verify.properties.property import Disjunct, Polytope
 from ginnacer_verify.query.query import Base, Query, Relus
 from ginnacer_verify.rivals.fastlin import LinearAbstraction, fastlin
+from ginnacer_verify.rounding import gamma
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,13 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from ginnacer_verify.engines.refinement import linear, merged, paper, relational
+from ginnacer_verify.engines.refinement import leaning, linear, merged, paper, relational
 from ginnacer_verify.engines.refinement.abstracted import Method, Refine
 from ginnacer_verify.errors import InputError, InstallationError
 
-METHODS = {method.name: method for method in (relational.METHOD, paper.METHOD, linear.METHOD, *merged.METHODS)}
+METHODS = {
+    method.name: method for method in (relational.METHOD, leaning.METHOD, paper.METHOD, linear.METHOD, *merged.METHODS)
+}
 ABSTRACTIONS_GROUP = "ginnacer_verify.abstractions"
 REFINEMENTS_GROUP = "ginnacer_verify.refinements"
 

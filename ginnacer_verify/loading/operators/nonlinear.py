@@ -67,7 +67,8 @@ def clip(node: Node) -> Tensor:
 def _end(node: Node, attribute: str, position: int, without: float) -> float:
     """A bound of Clip; in float32 its largest number bounds nothing: old exporters write it for infinity."""
     value = float(node.numbers(position).reshape(())) if node.has(position) else node.attributes.get(attribute, without)
-    return without if not node.double and abs(value) >= LARGEST_FLOAT else float(value)
+    bounds_nothing = np.sign(value) == np.sign(without) and abs(value) >= LARGEST_FLOAT
+    return without if bounds_nothing and not node.double else float(value)
 
 
 def _at_least(node: Node, tensor: Tensor, low: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> Tensor:
