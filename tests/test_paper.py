@@ -21,6 +21,8 @@ from ginnacer_verify.abstraction.npz import load_abstraction, save
 from ginnacer_verify.abstraction.partition import Partition
 from ginnacer_verify.adapters.highs import HighsBackend
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.bench.tool_backend import ToolBackend
+from ginnacer_verify.bench.tools import marabou
 from ginnacer_verify.box import Box
 from ginnacer_verify.cli import main
 from ginnacer_verify.emit.abstraction import abstraction_graph, abstraction_model
@@ -33,6 +35,7 @@ from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.loading import load, load_chain
 from ginnacer_verify.properties.property import Disjunct, Polytope
 from ginnacer_verify.properties.vnnlib import read_vnnlib
+from ginnacer_verify.query.backend import get_backend
 from ginnacer_verify.query.query import Answer, Query
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -202,6 +205,23 @@ def test_a_counting_backend_sees_shared_relus_until_they_are_split() -> None:
     assert len(backend.shared[0]) > 1
     sizes = [sum(map(len, shared)) for shared in backend.shared]
     assert sizes == sorted(sizes, reverse=True), "what is split is never merged again"
+
+
+@pytest.mark.parametrize("kind", ["highs", "milp", "marabou", "program"])
+def test_every_kind_of_solver_proves_with_shared_relus(kind: str) -> None:
+    """In this process, in children, and through files that Marabou's own program reads; subsets split on the way."""
+    if kind in {"marabou", "program"}:
+        pytest.importorskip("maraboupy")
+    network = load_chain("vnnlib/advisory/advisory_15x3.onnx")
+    prop = read_vnnlib("vnnlib/advisory/prop_03.vnnlib")
+    backend, rounds = ToolBackend(marabou()) if kind == "program" else get_backend(kind), list[Any]()
+    verdict = verify(
+        network, prop, abstraction="paper", backend=backend, restarts=0, timeout=120, observe=rounds.append
+    )
+    assert verdict.word == "unsat"
+    assert [moment.answer for moment in rounds] == ["sat"] * (len(rounds) - 1) + ["unsat"]
+    assert any(len(one.neurons) > 1 for moment in rounds for one in moment.split)
+    assert any(len(subset) > 1 for layer in rounds[-1].sharing for subset in layer.shared), "some share to the end"
 
 
 @pytest.mark.parametrize("name", REFINEMENTS)

@@ -1,8 +1,8 @@
 """Proofs that an emitted abstraction contains its network: `ginnacer-check --network f=NET --network g=ABSTRACT ...`.
 
 What is proved is a property of two networks, in VNN-LIB 2.0. The proof has the obligations of each layer: what leaves
-it lies between the two bounds of the model. They are claims about values beside each other, checked in fractions, as the
-domain may be all inputs: a shared ReLU is not below what it stands for where its weights are not, neuron by neuron.
+it lies between the two bounds of the model. They are claims about values beside each other, checked in fractions, as
+the domain may be all inputs: a shared ReLU is not below what it stands for where its weights are not, neuron by neuron.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

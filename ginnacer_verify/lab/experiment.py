@@ -20,6 +20,7 @@ NAMES = (
     "tradeoff",
     "frontier",
     "refinement",
+    "sharing",
     "limit",
 )
 """Each is a module of `ginnacer_verify.lab` with `EXPERIMENT` and `measure(setting, **parameters)`."""
