@@ -1,4 +1,4 @@
-"""Images and labels that robustness properties are about, for `ginnacer robust`: `python benchmarks/images.py DIR PROP...`
+"""Images and labels of robustness properties, for `ginnacer robust`: `python benchmarks/images.py DIR PROP...`
 
 writes `DIR/images.npy` and `DIR/labels.npy`. The label is the output that each part compares with another one."""
 
