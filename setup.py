@@ -12,7 +12,7 @@ FOLDER = Path("ginnacer_verify/native")
 SOURCES = sorted(str(path) for path in FOLDER.glob("*.c"))
 HEADERS = sorted(str(path) for path in FOLDER.glob("*.h"))
 FLOATS = ["-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros"]
-UNIX = ["-std=c99", "-O3", "-g0", "-fvisibility=hidden", *FLOATS]
+UNIX = ["-std=c99", "-O3", "-g0", "-fvisibility=hidden", "-Wno-psabi", *FLOATS]
 """None of them lets the compiler assume that numbers are finite: a NaN must go on proving nothing."""
 
 

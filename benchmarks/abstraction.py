@@ -43,7 +43,7 @@ def tight(samples: int = 1000) -> None:
     """The paper's form, the tight one with as many ReLUs per layer, and FastLin at the same points: largest margins."""
     for name, network, centroid in cases():
         if name == "Visual Wake Words":
-            continue  # its tight form takes hours, see docs/abstraction.md
+            continue  # its tight form takes hours, see docs/results/abstraction.md
         paper = abstract(network, centroid)
         start = time.process_time()
         form = tight_abstraction(network, centroid, paper.relus_per_layer)

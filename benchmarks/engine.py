@@ -1,6 +1,6 @@
 """What the native engines cost and gain: `python benchmarks/engine.py [PART ...]`, ratios from one run.
 
-    nodes   time per box against the ReLUs that are unstable on it, in networks of several widths; draws docs/nodes.png
+    nodes   time per box against the ReLUs that are unstable on it, in networks of several widths; draws its picture
     cores   boxes and regions bounded per second by two threads against one
     tiny    random tiny networks decided by each engine against exhaustive enumeration (N in the environment, 10 000)
     sat     every instance that is known to be sat with the falsifier off: none may be proved
@@ -88,7 +88,7 @@ def nodes() -> None:
             print(f"{network.relus:5d} ReLUs  {unstable:7.1f} unstable  {microseconds:9.0f} microseconds")
     axes.set(xscale="symlog", yscale="log", xlabel="ReLUs unstable on the box", ylabel="time per box [microseconds]")
     axes.legend(title="network")
-    figure.savefig(ROOT / "docs" / "nodes.png", dpi=120)
+    figure.savefig(ROOT / "docs" / "results" / "nodes.png", dpi=120)
 
 
 def cores() -> None:

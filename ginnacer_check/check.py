@@ -107,7 +107,11 @@ class Problem:
     """The networks and the property, read by ourselves."""
 
     def __init__(self, given: Models, text: bytes, twins: Sequence[tuple[int, int]] = ()) -> None:
-        self.formula = read_formula(text.decode())
+        try:
+            words = text.decode()
+        except UnicodeDecodeError as problem:
+            raise Unreadable("the property is not a text file") from problem
+        self.formula = read_formula(words)
         names = [one.name for one in self.formula.networks]
         named = {names[0]: given} if isinstance(given, bytes) else given
         if sorted(named) != sorted(names):

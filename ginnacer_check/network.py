@@ -144,7 +144,10 @@ class Reader:
 
     def read(self, content: bytes, index: Sequence[int]) -> Value:
         """The output of a network that is given these of all inputs."""
-        model = onnx.load_model_from_string(content)
+        try:
+            model = onnx.load_model_from_string(content)
+        except Exception as problem:
+            raise Unreadable("the network is not an ONNX file") from problem
         self.opset = max((one.version for one in model.opset_import if one.domain in {"", "ai.onnx"}), default=1)
         self.values: dict[str, Any] = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
         inputs = [one for one in model.graph.input if one.name not in self.values]

@@ -86,7 +86,9 @@ class Ball:
     def __post_init__(self) -> None:
         object.__setattr__(self, "centre", read_only(np.ravel(self.centre)))
         if self.norm not in (1, 2):
-            raise PropertyError(f"there is no ball of norm {self.norm!r}; choose 1 or 2, or a box for the maximum norm")
+            raise PropertyError(
+                f"balls of norm {self.norm!r} are not supported; choose 1 or 2, or a box for the maximum norm"
+            )
         if not (np.isfinite(self.centre).all() and 0 <= self.radius < np.inf):
             raise PropertyError(f"a ball needs a finite centre and radius, not a radius of {self.radius}")
 

@@ -22,6 +22,17 @@ from pathlib import Path
 NOT_SUPPORTED = " is not supported; `ginnacer check` shows all operators of the network"
 
 
+def plainly(problem: Exception) -> str:
+    """What the operating system or a library says is wrong, without its codes and without advice for programmers."""
+    match problem:
+        case UnicodeDecodeError():
+            return "it is not a text file"
+        case OSError(strerror=str(reason)):
+            return reason
+        case _:
+            return str(problem) or type(problem).__name__
+
+
 class GinnacerError(Exception):
     """The root: catch this to catch everything that we raise on purpose."""
 

@@ -105,7 +105,7 @@ def number(text: str) -> Fraction:
     """The exact value of a decimal literal, which must lie in the range of float64."""
     found = NUMBER.fullmatch(text) if len(text) <= MAX_NUMBER_LENGTH else None
     if found is None:
-        raise VnnlibSyntaxError(f"{text[:40]!r} is no number", hint="numbers are written like 12, -0.5 or 3e-2")
+        raise VnnlibSyntaxError(f"{text[:40]!r} is not a number", hint="numbers are written like 12, -0.5 or 3e-2")
     if abs(float(text)) == float("inf") or abs(int(found[1] or 0)) > MAX_EXPONENT:
         raise VnnlibSyntaxError(
             f"the number {text[:40]} is out of range", hint="float64 reaches from 5e-324 to 1.8e308"

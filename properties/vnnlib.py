@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from ginnacer_verify.deadline import FOREVER, Deadline
-from ginnacer_verify.errors import PropertyError, VnnlibSyntaxError
+from ginnacer_verify.errors import PropertyError, VnnlibSyntaxError, plainly
 from ginnacer_verify.loading.unpack import Damaged, TooLarge, unpacked
 from ginnacer_verify.properties.plain import parse_plain
 from ginnacer_verify.properties.property import Property
@@ -15,9 +15,12 @@ VERSION = re.compile(r"(?:\s|;[^\n]*)*+\(\s*vnnlib-version\b")
 
 
 def read_vnnlib(source: str | Path | bytes, *, deadline: Deadline = FOREVER) -> Property:
-    """The property in a VNN-LIB file, plain or compressed with gzip; name and suffix do not matter.
+    """The property in a VNN-LIB file of version 1.0 or 2.0.
 
-    Bytes are what such a file holds. Raises OutOfTime when the deadline passes while the text is read."""
+    Args:
+        source: A file, plain or compressed with gzip, whatever its name; or the bytes of one.
+        deadline: Raises OutOfTime when it passes.
+    """
     path = "<bytes>" if isinstance(source, bytes) else source
     try:
         data = unpacked(source if isinstance(source, bytes) else Path(source).read_bytes(), deadline)
@@ -26,13 +29,15 @@ def read_vnnlib(source: str | Path | bytes, *, deadline: Deadline = FOREVER) -> 
     except TooLarge as error:
         raise PropertyError(f"{path}: {error}") from None
     except OSError as error:
-        raise PropertyError(f"cannot read the property {path}: {error.strerror}") from None
+        raise PropertyError(f"{path} cannot be read: {plainly(error)}") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise VnnlibSyntaxError("not a text file; are the arguments swapped?", source=path, line=line) from None
     del data
+    if not text.strip():
+        raise PropertyError(f"{path}: the file is empty")
     deadline.check("the property was read")
     return parse_vnnlib(text, source=path, deadline=deadline)
 

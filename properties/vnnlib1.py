@@ -116,7 +116,7 @@ class _Reader:
         found = NAME.fullmatch(name)
         if found is None:
             hint = "inputs are X_0, X_1, ... and outputs Y_0, Y_1, ..."
-            raise VnnlibSyntaxError(f"{name[:40]!r} is no name of a variable", hint=hint)
+            raise VnnlibSyntaxError(f"{name[:40]!r} is not the name of a variable", hint=hint)
         if name in self.variables:
             raise VnnlibSyntaxError(f"{name} is declared twice")
         if sort != "Real":

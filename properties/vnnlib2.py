@@ -67,7 +67,7 @@ def _elsewhere(text: str, source: str, deadline: Deadline) -> Property:
             reply, _ = child.communicate(text.encode(), timeout=deadline.left)
         except subprocess.TimeoutExpired:
             child.kill()
-            raise OutOfTime("time ran out before the property was read: raise --timeout") from None
+            raise OutOfTime("time limit reached before the property was read: try a larger --timeout") from None
     if child.returncode:
         raise PropertyError(f"{source}: the parser of the standard ended with code {child.returncode}")
     found = pickle.loads(reply)
@@ -132,7 +132,7 @@ def _refuse_misread(text: str, source: str) -> None:
         if depth > MAX_DEPTH:
             problem, hint = f"forms nested more than {MAX_DEPTH} deep", "'and', 'or' and '+' take any number of parts"
         elif first == "[" and INDICES.fullmatch(token[0]) is None:
-            problem, hint = f"{token[0][:40]!r} is no shape and no index", "write whole numbers, as in [0,3]"
+            problem, hint = f"{token[0][:40]!r} is neither a shape nor an index", "write whole numbers, as in [0,3]"
         elif first > "\x7f":
             problem, hint = f"the letter {first!r} outside of a comment", "names and numbers are written in ASCII"
         else:

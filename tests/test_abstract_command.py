@@ -106,7 +106,7 @@ def test_margins_of_several_methods(files: Path, capsys: pytest.CaptureFixture[s
     assert largest["lirpa-fastlin"] == pytest.approx(largest["fastlin"], rel=1e-6, abs=1e-9)
     assert largest["lirpa-crown"] == pytest.approx(largest["crown"], rel=1e-6, abs=1e-9)
     assert largest["tight"] < largest["ginnacer"]
-    with pytest.raises(InputError, match="no method 'deeppoly'; choose of ginnacer, tight"):
+    with pytest.raises(InputError, match="no method 'deeppoly'; choose from ginnacer, tight"):
         call(margins_command, capsys, *words, "--method", "deeppoly")
 
 
@@ -122,7 +122,7 @@ def test_the_tight_form_is_emitted(files: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_other_drawings_are_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(InputError, match=r"m\.doc .* \.png, \.svg, \.pdf"):
+    with pytest.raises(InputError, match=r"m\.doc: .* \.png, \.svg, \.pdf"):
         call(margins_command, capsys, files / "net.onnx", "--plot", files / "m.doc")
 
 
@@ -163,7 +163,7 @@ def test_centroids_are_read(tmp_path: Path) -> None:
     assert read_centroid("zeros", network, None).tolist() == [0.0, 0.0]
     (tmp_path / "bad.txt").write_text("one two")
     for wrong in (str(tmp_path / "absent.npy"), str(tmp_path / "bad.txt")):
-        with pytest.raises(AbstractionError, match="holds no centroid"):
+        with pytest.raises(InputError, match=r"cannot be read|is not"):
             read_centroid(wrong, network, None)
     with pytest.raises(AbstractionError, match="write --centroid box PROP"):
         read_centroid("box", network, None)

@@ -45,7 +45,7 @@ def test_a_model_is_whatever_people_have(model: Any) -> None:
 
 
 def test_what_is_no_model_is_refused() -> None:
-    with pytest.raises(InputError, match="is no model"):
+    with pytest.raises(InputError, match="is not a model"):
         gv.verify(3, PROP)
 
 

@@ -199,7 +199,5 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
 def test_no_command_prints_help_and_an_unknown_one_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     assert "verify" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as stop:
-        main(["frobnicate"])
-    assert stop.value.code == 2
-    assert "usage" in capsys.readouterr().err
+    assert main(["frobnicate"]) == 2
+    assert "choose from demo, verify" in capsys.readouterr().err

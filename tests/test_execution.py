@@ -13,6 +13,7 @@ from random_graphs import random_box, random_graph
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.chain import deviation, linear_bounds
+from ginnacer_verify.bounds.deviation import deviation as difference
 from ginnacer_verify.bounds.intervals import Known, intervals
 from ginnacer_verify.bounds.substitution import below, tightened
 from ginnacer_verify.box import Ball, Box
@@ -27,6 +28,12 @@ from ginnacer_verify.loading.oracle import Runtime
 from ginnacer_verify.properties.property import Disjunct, Polytope, Property
 from ginnacer_verify.rounding import FLOATS, REAL
 
+FUNCTIONS = [
+    ("Sigmoid", {}), ("Tanh", {}), ("Exp", {}), ("Sin", {}), ("Cos", {}), ("Softplus", {}), ("Erf", {}),
+    ("Elu", {"alpha": 3.0}), ("LeakyRelu", {"alpha": 0.3}), ("HardSwish", {}), ("HardSigmoid", {}), ("Gelu", {}),
+    ("Gelu", {"approximate": "tanh"}), ("Softmax", {"axis": 1}), ("LogSoftmax", {"axis": 1}), ("Log", {}), ("Sqrt", {}),
+    ("Reciprocal", {}),
+]  # fmt: skip
 SEEDS = range(150)
 
 
@@ -93,6 +100,39 @@ def test_deviation_bounds_the_difference_of_both_arithmetics() -> None:
                 assert (difference <= most + 1e-14 * np.abs(graph(x))).all(), seed
 
 
+def test_deviation_bounds_the_difference_on_any_graph() -> None:
+    finite = 0
+    for seed in SEEDS:
+        graph, random = random_graph(seed, smooth=True), np.random.default_rng(seed)
+        lower, upper = random_box(random, graph.inputs)
+        most = difference(graph.executed(), Box(lower, upper))
+        finite += bool(np.isfinite(most).all())
+        for _ in range(5):
+            x = np.clip(random.uniform(lower, upper).astype(np.float32).astype(np.float64), lower, upper)
+            if (x.astype(np.float32) == x).all():
+                apart = np.abs(executed(graph, x, random)[-1] - graph(x))
+                assert (apart <= most + 1e-14 * np.abs(graph(x))).all(), seed
+    assert finite == len(SEEDS)
+
+
+@pytest.mark.parametrize(("operator", "attributes"), FUNCTIONS, ids=str)
+def test_deviation_knows_every_function(operator: str, attributes: dict[str, Any]) -> None:
+    random = np.random.default_rng(1)
+    model = Model([1, 6])
+    model.add("MatMul", model.weight(6, 6))
+    model.add("Abs")
+    model.add("Add", np.full(6, 0.25, "f4"))
+    model.add(operator, **attributes)
+    model.add("MatMul", model.weight(6, 2))
+    graph, runtime = load(model.model(20)), Runtime(model.model(20))
+    x = random.normal(size=6).astype(np.float32).astype(np.float64)
+    box = Box(x - 0.01, x + 0.01)
+    most = difference(graph.executed(), box)
+    assert (most < 1e-2).all()
+    for point in box.sample(random, 50).astype(np.float32).astype(np.float64):
+        assert (np.abs(runtime(point) - graph(point)) <= most).all()
+
+
 def test_in_real_arithmetic_nothing_is_charged() -> None:
     network = Network.from_arrays((np.eye(2), np.zeros(2)), (np.ones((1, 2)), np.ones(1)))
     box = Box(np.zeros(2), np.ones(2))
@@ -106,14 +146,6 @@ def test_what_overflows_proves_nothing() -> None:
     box = Box(np.ones(1), 2 * np.ones(1))
     assert linear_bounds(network.layers, box).lower[-1] > -1e39
     assert linear_bounds(network.executed().layers, box).lower[-1] == -np.inf
-
-
-FUNCTIONS = [
-    ("Sigmoid", {}), ("Tanh", {}), ("Exp", {}), ("Sin", {}), ("Cos", {}), ("Softplus", {}), ("Erf", {}),
-    ("Elu", {"alpha": 3.0}), ("LeakyRelu", {"alpha": 0.3}), ("HardSwish", {}), ("HardSigmoid", {}), ("Gelu", {}),
-    ("Gelu", {"approximate": "tanh"}), ("Softmax", {"axis": 1}), ("LogSoftmax", {"axis": 1}), ("Log", {}), ("Sqrt", {}),
-    ("Reciprocal", {}),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(("operator", "attributes"), FUNCTIONS, ids=str)

@@ -97,7 +97,7 @@ def test_arithmetic_that_differs_for_whole_numbers_is_refused(
         ),
         ("MaxPool", (), {}, r"node 'node0' \(MaxPool\) .* 'kernel_shape' is missing"),
         ("Reshape", (ints(-1, -1),), {}, r"node 'node0' \(Reshape\) is not well-formed"),
-        ("Add", ("absent",), {}, "its input 'absent' is no output that we read"),
+        ("Add", ("absent",), {}, "its input 'absent' is not an output that we read"),
         ("Slice", (ints(1), ints(1), ints(2)), {}, r"shape \[1, 4, 0\] and so no values"),
     ],
 )
@@ -198,14 +198,14 @@ DAMAGED = gzip.compress(dense(), mtime=0)[:10] + b"\xff" * 50
 def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "net.onnx"
     file.write_bytes(content)
-    with pytest.raises(NetworkError, match=r"net\.onnx: (not an ONNX model|it cannot be read)"):
+    with pytest.raises(NetworkError, match=r"net\.onnx: (not an ONNX model|damaged gzip data|the file is empty)"):
         load(file)
 
 
 def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match="No such file"):
         load(tmp_path / "absent.onnx")
-    with pytest.raises(NetworkError, match="cannot be read"):
+    with pytest.raises(NetworkError, match="Is a directory"):
         load(tmp_path)
 
 

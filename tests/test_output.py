@@ -85,7 +85,7 @@ def test_a_data_set_by_one_command(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (tmp_path / "out/results.csv").read_text().count("\n") == 5
     assert np.load(tmp_path / "out/adversarial.npz")["0_0.05"].shape == gv.load(NET).input_shape
     assert main([*words[:2], NET, *words[3:], "-o", str(tmp_path / "out")]) == 2
-    assert "holds no array" in capsys.readouterr().err
+    assert "is not an array" in capsys.readouterr().err
 
 
 def test_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,7 +192,7 @@ def test_the_original_of_a_clipped_box() -> None:
 def test_what_is_no_image_is_refused() -> None:
     assert image(np.zeros(12), (1, 3, 2, 2)).shape == (2, 2, 3)
     assert image(np.zeros(9), (9,)).shape == (3, 3)
-    with pytest.raises(InputError, match="no image"):
+    with pytest.raises(InputError, match="not images"):
         image(np.zeros(5), (5,))
 
 
@@ -253,7 +253,8 @@ def test_no_time_proves_nothing(engine: str) -> None:
     verdict = gv.verify(as_chain(gv.load(NET)), gv.read_vnnlib(HOLDS), timeout=0, engine=engine)
     assert isinstance(verdict, Undecided)
     assert (verdict.statistics.parts, verdict.statistics.proved) == (9, 0)
-    assert sentence(verdict) == "Time limit reached; 0 of 9 parts proved."
+    assert sentence(verdict).startswith("Time limit reached")
+    assert sentence(verdict).endswith("; 0 of 9 parts proved.")
 
 
 def test_some_parts_are_proved_before_time_runs_out() -> None:
@@ -297,8 +298,8 @@ def test_the_abstract_example_of_the_readme_proves_something(
     lines = [line.split() for line in (ROOT / "README.md").read_text().splitlines()]
     write = next(words for words in lines if words[:2] == ["ginnacer", "abstract"])
     decide = next(words for words in lines if words[:3] == ["ginnacer", "verify", "abstract/abstract.onnx"])
-    (tmp_path / "vnnlib").symlink_to(ROOT / "vnnlib")
     monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
     assert main(write[1:]) == 0
     capsys.readouterr()
     assert main(decide[1:]) == 0

@@ -12,7 +12,7 @@ from ginnacer_verify.commands import doctor
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = {"ginnacer_verify.adapters": "adapters", "ginnacer_verify.properties": "properties"}
-SETS = {f"ginnacer_verify.instances.{name}": f"vnnlib/{name}" for name in ("advisory", "digits", "pade")}
+SETS = {f"ginnacer_verify.instances.{name}": f"vnnlib/{name}" for name in ("advisory", "digits", "pade", "twins")}
 
 
 def test_packages_are_those_on_the_disk() -> None:

@@ -50,7 +50,16 @@ def images(*, test: bool) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     return (pixels[chosen] / 16).astype(np.float32), digits[chosen].astype(np.int64)
 
 
+def save_images(folder: Path) -> None:
+    """All test images and their digits, to certify and to try things with."""
+    x, digits = images(test=True)
+    np.save(folder / "images.npy", x.reshape(-1, 8, 8))
+    np.save(folder / "labels.npy", digits)
+
+
 def make_networks(folder: Path) -> None:
+    save_images(folder)
+
     def convolutional() -> nn.Sequential:
         first, second = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 8, 3, stride=2, padding=1)
         return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), nn.Flatten(), nn.Linear(128, 10))

@@ -28,8 +28,8 @@ from ginnacer_verify.bounds.chain import interval_bounds
 from ginnacer_verify.box import Box
 from ginnacer_verify.errors import AbstractionError
 from ginnacer_verify.graph.chain import as_chain
-from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Layer, Network
+from ginnacer_verify.loading.model import Model, as_network, shapes_for
 from ginnacer_verify.shown import Shown
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def relu_table(network: Network, relus_per_layer: Sequence[int]) -> list[str]:
 
 
 def abstract(
-    network: Network | Graph,
+    model: Model,
     centroid: ArrayLike,
     *,
     strategy: str | Strategy | Sequence[str | Strategy] = first_fit,
@@ -220,18 +220,26 @@ def abstract(
     clip: bool = False,
     progress: Progress | None = None,
 ) -> Abstraction:
-    """The GINNACER abstraction of a network at a centroid.
+    """The GINNACER abstraction of a network: fewer ReLUs, bounds for every input, exact at the centroid.
 
-    `strategy` is one for all layers or one for each that is abstracted, a function or its name ("best_fit").
-    `layers` are those to abstract, from 1, all by default. `inputs` says how layer 1 copes with negative inputs
-    (`inputs.Mode`); by default it is "nonnegative" at a centroid, and in a box, without negative values, the
-    paper's "pre-layer" otherwise. `clip` bounds values from below by 0, which is tighter and makes refinement nested,
-    but costs a ReLU per active neuron when it is emitted.
+    Paper: Algorithm "Compute GINNACER Parameters". Test: test_abstraction.py::test_acas_xu_counts.
 
-    Paper: Algorithm "Compute GINNACER Parameters". Test: test_abstraction.py::test_acas_xu_counts."""
+    Args:
+        model: A chain of ReLU layers: a file, an ONNX model, its bytes, a torch module or a network that was read.
+        centroid: The input at which the abstraction is exact.
+        strategy: Which neurons share a ReLU: "first_fit", "best_fit", "cosine", "random", "singletons" or a function;
+            one for all layers, or a list with one for each.
+        layers: The layers to abstract, counted from 1; all by default.
+        inputs: How layer 1 copes with negative inputs: "nonnegative" where there are none (the default at a centroid,
+            and in a box, without negative values), the paper's "pre-layer" otherwise, or "centred", "shift", "nearest".
+        box: The box of inputs that matter, for "shift" and "nearest".
+        clip: Also use that ReLUs are never negative: tighter, and refinement is nested, for a ReLU per active neuron
+            when the abstraction is emitted.
+        progress: Called with the number of layers that are done, and of all.
+    """
     from ginnacer_verify.abstraction.trace import accurate_trace
 
-    network = as_chain(network)
+    network = as_chain(as_network(model, shapes_for(np.shape(centroid))))
     point = _centroid(network, centroid)
     chosen = _chosen(network, layers)
     strategies = _strategies(strategy, len(chosen))

@@ -16,7 +16,7 @@ from ginnacer_verify.abstraction.inputs import Mode
 from ginnacer_verify.abstraction.partition import Partition
 from ginnacer_verify.arrays import Weight
 from ginnacer_verify.box import Box
-from ginnacer_verify.errors import AbstractionError
+from ginnacer_verify.errors import AbstractionError, plainly
 from ginnacer_verify.graph.network import Layer, Network
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import parse_vnnlib
@@ -66,8 +66,10 @@ def load_both(path: str | Path) -> tuple[Abstraction, Property | None]:
             raise AbstractionError(f"{path} has format {int(arrays['format'])}; this version reads format {FORMAT}")
         prop = parse_vnnlib(str(arrays["property"]), source=str(path)) if "property" in arrays else None
         return _rebuilt(arrays), prop
-    except (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile) as problem:
-        raise AbstractionError(f"{path} is not an abstraction that `ginnacer abstract` saved: {problem}") from problem
+    except OSError as problem:
+        raise AbstractionError(f"{path} cannot be read: {plainly(problem)}") from problem
+    except (ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile) as problem:
+        raise AbstractionError(f"{path} is not an abstraction that `ginnacer abstract` saved") from problem
 
 
 def _rebuilt(arrays: dict[str, Any]) -> Abstraction:

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from ginnacer_verify.errors import InputError
+from ginnacer_verify.errors import InputError, plainly
 
 RAW = "https://raw.githubusercontent.com"
 LIST = "instances.csv"
@@ -52,7 +52,7 @@ def read_set(path: Path) -> Set:
     try:
         return parse_set(path.stem, path.read_text())
     except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path} cannot be read: {problem}") from problem
+        raise InputError(f"{path} cannot be read: {plainly(problem)}") from problem
 
 
 def parse_set(name: str, text: str) -> Set:
@@ -63,7 +63,8 @@ def parse_set(name: str, text: str) -> Set:
         found = Set(name, hashes=hashes, **{key: str(value) for key, value in table.items()})
     except (tomllib.TOMLDecodeError, AttributeError, KeyError, TypeError) as problem:
         raise InputError(
-            f"{name} is no benchmark set ({problem}): write title, repository, commit, folder, instances and [sha256]"
+            f"{name} does not describe a benchmark set ({problem}): "
+            "write title, repository, commit, folder, instances and [sha256]"
         ) from problem
     for file in hashes:
         if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:

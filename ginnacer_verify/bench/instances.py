@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from ginnacer_verify.errors import InputError
+from ginnacer_verify.errors import InputError, plainly
 
 DECIDED = ("sat", "unsat")
 TIMEOUT = 60.0
@@ -55,9 +55,11 @@ def networks(text: str) -> list[tuple[str, str]]:
     try:
         pairs = [(name, file) for name, file in ast.literal_eval(text.strip())]
     except (ValueError, SyntaxError, TypeError) as problem:
-        raise InputError(f"{text} is no list of networks: write it as [('f', 'a.onnx'), ('g', 'b.onnx')]") from problem
+        raise InputError(
+            f"{text} is not a list of networks: write it as [('f', 'a.onnx'), ('g', 'b.onnx')]"
+        ) from problem
     if not pairs or not all(isinstance(word, str) for pair in pairs for word in pair):
-        raise InputError(f"{text} is no list of networks: write it as [('f', 'a.onnx'), ('g', 'b.onnx')]")
+        raise InputError(f"{text} is not a list of networks: write it as [('f', 'a.onnx'), ('g', 'b.onnx')]")
     return pairs
 
 
@@ -110,7 +112,7 @@ def _rows(path: Path) -> list[list[str]]:
     try:
         lines = [line for line in path.read_text().splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path} cannot be read: {problem}") from problem
+        raise InputError(f"{path} cannot be read: {plainly(problem)}") from problem
     # A list of networks has commas of its own, and its quotes are Python's.
     return [line.rsplit(",", 2) if line.startswith("[") else next(csv.reader([line])) for line in lines]
 

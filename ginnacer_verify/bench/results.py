@@ -1,8 +1,6 @@
 """Rows of results, and the journal that keeps them: one JSON line each, on the disk before the next begins."""
 
 import csv
-import errno
-import fcntl
 import io
 import json
 import math
@@ -16,6 +14,7 @@ from typing import Any, TypeAlias
 from ginnacer_verify.bench.instances import DECIDED
 from ginnacer_verify.bench.tools import OURS
 from ginnacer_verify.errors import InputError
+from ginnacer_verify.robust.lines import Lines
 
 JOURNAL = "results.jsonl"
 RowKey: TypeAlias = tuple[str, str, str, str]
@@ -98,15 +97,10 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / JOURNAL
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as problem:
-            os.close(self._file)
-            raise InputError(f"another run writes to {folder}: wait for it, or choose another folder") from problem
-        self.rows, self.torn = read_rows(self.path)
+        self._lines = Lines(self.path)
+        self.rows, torn = read_rows(self.path)
+        self.torn = torn + self._lines.torn
         self._keys = {row_key(row) for row in self.rows}
-        self._mend()
 
     def __contains__(self, key: RowKey) -> bool:
         return key in self._keys
@@ -115,29 +109,13 @@ class Journal:
         """Write the row and wait for the disk; a row that is already there is not written again."""
         if row_key(row) in self._keys:
             return False
-        end = os.fstat(self._file).st_size
-        data = json.dumps(asdict(row)).encode() + b"\n"
-        try:
-            if os.write(self._file, data) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file)
-        except OSError as problem:
-            os.ftruncate(self._file, end)  # half a line would spoil the next one
-            raise InputError(
-                f"{self.path} cannot be written ({problem.strerror}): make room and run the same with --resume"
-            ) from problem
+        self._lines.append(json.dumps(asdict(row)), "run the same with --resume")
         self.rows.append(row)
         self._keys.add(row_key(row))
         return True
 
     def close(self) -> None:
-        os.close(self._file)
-
-    def _mend(self) -> None:
-        """Take away a last line that a crash has torn."""
-        data = self.path.read_bytes()
-        if data and not data.endswith(b"\n"):
-            os.ftruncate(self._file, data.rfind(b"\n") + 1)
+        self._lines.close()
 
 
 def read_rows(path: Path) -> tuple[list[Row], int]:

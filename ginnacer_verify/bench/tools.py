@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ginnacer_verify.bench.limits import Outcome
-from ginnacer_verify.errors import InputError
+from ginnacer_verify.errors import InputError, plainly
 from ginnacer_verify.query.backend import install_command
 
 VERDICTS = ("unsat", "sat", "unknown", "timeout", "error")
@@ -129,7 +129,7 @@ def read_tools(path: Path) -> list[Tool]:
     try:
         tables = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
-        raise InputError(f"{path} cannot be read: {problem}") from problem
+        raise InputError(f"{path} cannot be read: {plainly(problem)}") from problem
     tools = [_tool(name, table, f"{path}, [{name}]") for name, table in tables.items()]
     if not tools:
         raise InputError(f'{path} has no tools: write [name] and command = "..." for each')
@@ -166,7 +166,7 @@ def _pattern(table: dict[str, Any], place: str) -> str:
     try:
         groups = re.compile(pattern).groups if pattern else 1
     except (re.error, TypeError, OverflowError, RecursionError) as problem:
-        raise InputError(f"{place}: verdict is no regular expression: {problem}") from problem
+        raise InputError(f"{place}: verdict is not a regular expression: {problem}") from problem
     if groups != 1:
         raise InputError(f"{place}: verdict needs one group in parentheses, the verdict's word")
     return str(pattern)

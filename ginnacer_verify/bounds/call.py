@@ -29,10 +29,14 @@ class Interval(NamedTuple):
 
 
 def bounds(model: Model, box: Box | tuple[ArrayLike, ArrayLike], method: Method = "alpha") -> Interval:
-    """Bounds of a network's outputs for all inputs of a box, given as a `Box` or as (lower, upper).
+    """Bounds of a network's outputs for all inputs of a box. Rounding is accounted for.
 
-    "interval" is the cheapest; "crown" carries linear bounds back to the inputs; "alpha" also optimises their slopes
-    for each output. All of them are rigorous: rounding is accounted for."""
+    Args:
+        model: A file, an ONNX model, its bytes, a torch module or a network that was read.
+        box: Where the inputs lie, as a `Box` or as (lower, upper).
+        method: "interval" is the cheapest; "crown" carries linear bounds back to the inputs; "alpha" also optimises
+            their slopes for each output.
+    """
     ends = (box.lower, box.upper) if isinstance(box, Box) else tuple(map(values_of, box))
     graph = graph_of(as_network(model, shapes_for(ends[0].shape)))
     lower, upper = (one.reshape(1, -1) for one in ends)

@@ -16,15 +16,19 @@ from ginnacer_verify.abstraction.partitioning.strategies import Strategy, strate
 from ginnacer_verify.abstraction.tight.tight import TightAbstraction, tight_abstraction
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.box import Box
+from ginnacer_verify.commands.arguments import add_seed
 from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.emitted import add_emit_argument, write, write_tight
-from ginnacer_verify.commands.output import remark, show, whole
-from ginnacer_verify.errors import AbstractionError
+from ginnacer_verify.commands.files import read_array
+from ginnacer_verify.commands.output import remark, show
+from ginnacer_verify.errors import AbstractionError, plainly
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.replay.judge import check_fit
+
+EXAMPLE = "ginnacer abstract ginnacer-demo/digits.onnx --centroid box ginnacer-demo/seven.vnnlib -o abstract"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--form",
         choices=("paper", "tight"),
         default="paper",
-        help="tight: linear forms instead of intervals, with as many ReLUs per layer; default: paper",
+        help="paper, or tight: linear forms instead of intervals, with as many ReLUs (default: paper)",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
     add_emit_argument(parser)
@@ -42,14 +46,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_abstraction_arguments(parser: argparse.ArgumentParser) -> None:
     """What an abstraction is built from, here and in `ginnacer margins`."""
     parser.add_argument("network", type=Path, help=".onnx or .nnet, also with .gz")
-    parser.add_argument("--property", type=Path, help=".vnnlib; without --centroid its box gives the centroid")
+    parser.add_argument(
+        "--property",
+        type=Path,
+        metavar="PROP",
+        help="the middle of its box is the centroid, unless --centroid says otherwise",
+    )
     parser.add_argument(
         "--centroid",
         nargs="+",
         metavar=("FILE|zeros|box", "PROP"),
-        help="a .npy, .csv or .txt file, the origin, or the middle of a property's box, which `box PROP` also reads",
+        help="where it is exact: a .npy, .csv or .txt file, the origin, or `box PROP`, the middle of a property's box",
     )
-    parser.add_argument("--seed", type=whole(0), default=0, help="for --strategy random")
+    add_seed(parser, "for --strategy random")
     add_partition_arguments(parser)
 
 
@@ -58,15 +67,24 @@ def add_partition_arguments(parser: argparse.ArgumentParser | argparse._Argument
     parser.add_argument(
         "--strategy",
         default="first-fit",
-        help=f"{', '.join(strategy_names())}, budget=K or budget=K1,K2,... (ReLUs per layer); default: first-fit",
+        metavar="NAME",
+        help=f"which neurons share a ReLU: {', '.join(strategy_names())}, budget=K or budget=K1,K2,... for so many "
+        "ReLUs per layer (default: first-fit)",
     )
-    parser.add_argument("--layers", default="all", help="which to abstract, from 1: all, 2-, 1-3 or 1,4; default: all")
+    parser.add_argument(
+        "--layers",
+        default="all",
+        metavar="WHICH",
+        help="which layers to abstract, from 1: all, 2-, 1-3 or 1,4 (default: all)",
+    )
     parser.add_argument(
         "--inputs",
         choices=[mode for mode in get_args(Mode) if mode != "as-is"],
-        help="how layer 1 copes with negative inputs; default: nonnegative where there are none, else pre-layer",
+        help="how layer 1 copes with negative inputs (default: nonnegative where there are none, else pre-layer)",
     )
-    parser.add_argument("--clip", action="store_true", help="bound values from below by 0: tighter, for more ReLUs")
+    parser.add_argument(
+        "--clip", action="store_true", help="also use that ReLUs are never negative: tighter, with more ReLUs"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -141,15 +159,14 @@ def read_centroid(text: str | None, network: Network, prop: Property | None) -> 
             raise AbstractionError("--centroid box needs a property with an input box: write --centroid box PROP")
         return prop.boxes[0].middle
     path = Path(str(text))
+    if path.suffix == ".npy":
+        return np.asarray(read_array(path), dtype=np.float64)
     try:
-        values = (
-            np.load(path)
-            if path.suffix == ".npy"
-            else np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None)
-        )
-    except (OSError, ValueError, EOFError) as problem:
-        raise AbstractionError(f"{path} holds no centroid: {problem}") from problem
-    return np.asarray(values, dtype=np.float64)
+        return np.asarray(np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None), dtype=np.float64)
+    except OSError as problem:
+        raise AbstractionError(f"the centroid {path} cannot be read: {plainly(problem)}") from problem
+    except ValueError as problem:
+        raise AbstractionError(f"the centroid {path} is not a list of numbers: {problem}") from problem
 
 
 def hull(prop: Property) -> Box | None:
@@ -165,7 +182,7 @@ def parse_strategy(text: str, seed: int) -> Strategy | Sequence[Strategy]:
         try:
             counts = [int(count) for count in text.removeprefix("budget=").split(",")]
         except ValueError:
-            raise AbstractionError(f"{text!r} is no budget; write budget=20 or budget=14,38,39") from None
+            raise AbstractionError(f"{text!r} is not a budget; write budget=20 or budget=14,38,39") from None
         return strategies.budget(counts[0]) if len(counts) == 1 else [strategies.budget(count) for count in counts]
     return partial(strategies.random, seed=seed) if text == "random" else strategies.named(text)
 

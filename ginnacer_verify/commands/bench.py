@@ -3,14 +3,16 @@
 import argparse
 from importlib import import_module
 
-from ginnacer_verify.commands.output import add_common
+from ginnacer_verify.commands.arguments import add_common
 
 COMMANDS = {
     "run": "run every instance of a list in its own process, with hard limits; resumable",
     "fetch": "get an official benchmark set from its public repository",
-    "report": "results of one or more runs as one self-contained page",
+    "report": "make one self-contained page of the results of one or several runs",
 }
 """Each is a module `bench_NAME` beside this one."""
+
+EXAMPLE = "ginnacer bench run ginnacer-demo/instances.csv -o results"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         module = import_module(f"ginnacer_verify.commands.bench_{name}")
         module.add_arguments(command)
+        command.epilog = f"example: {module.EXAMPLE}"
         command.set_defaults(run_bench=module.run)
         add_common(command, default=argparse.SUPPRESS)  # what was said before the name of the command stands
 

@@ -8,12 +8,18 @@ from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.output import remark, show, table
 from ginnacer_verify.errors import InputError
 
+EXAMPLE = "ginnacer bench fetch acasxu"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", help="a set (without: list those that we know)")
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="where to (default: a cache folder)")
-    parser.add_argument("--from", dest="origin", metavar="PLACE", help="a copy of the repository, as folder or URL")
-    parser.add_argument("--set", type=Path, metavar="FILE.toml", help="describes a set that we do not know")
+    parser.add_argument("name", nargs="?", help="the set to fetch; without a name, the known sets are listed")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="folder for the files (default: a cache folder)"
+    )
+    parser.add_argument(
+        "--from", dest="origin", metavar="PLACE", help="a copy of its repository: a folder or an address"
+    )
+    parser.add_argument("--set", type=Path, metavar="FILE.toml", help="a file that describes another set")
 
 
 def run(args: argparse.Namespace) -> int:

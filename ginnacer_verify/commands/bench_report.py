@@ -7,11 +7,22 @@ from ginnacer_verify.bench.report import about, page, read_folders
 from ginnacer_verify.bench.results import write_file
 from ginnacer_verify.commands.output import show
 
+EXAMPLE = "ginnacer bench report results -o report.html"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="results of `bench run`, shares included")
-    parser.add_argument("-o", "--output", type=Path, default=Path("report.html"), help="(default: report.html)")
-    parser.add_argument("--title", default="Verification results", help="the page's heading")
+    parser.add_argument(
+        "folders", type=Path, nargs="+", metavar="DIR", help="what `bench run -o` wrote, with its shares"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        default=Path("report.html"),
+        help="the page to write (default: report.html)",
+    )
+    parser.add_argument("--title", default="Verification results", metavar="TEXT", help="heading of the page")
 
 
 def run(args: argparse.Namespace) -> int:

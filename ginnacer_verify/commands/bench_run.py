@@ -16,42 +16,61 @@ from ginnacer_verify.bench.results import Row
 from ginnacer_verify.bench.run import Plan, open_folder, record
 from ginnacer_verify.bench.scores import Score, by_tool, conflicts, in_common, score
 from ginnacer_verify.bench.tools import BUILT_IN, Tool, ours, read_tools
+from ginnacer_verify.commands.arguments import positive, whole
 from ginnacer_verify.commands.board import board
-from ginnacer_verify.commands.output import remark, show, table, whole
+from ginnacer_verify.commands.output import remark, show, table
 from ginnacer_verify.errors import InputError
 
 WRONG = 3
 """Exit code of a run with a wrong or conflicting verdict."""
 
+EXAMPLE = "ginnacer bench run ginnacer-demo/instances.csv -o results"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "instances", type=Path, nargs="+", metavar="INSTANCES.csv", help="lines network,property,timeout"
+        "instances", type=Path, nargs="+", metavar="INSTANCES.csv", help="a list with lines network,property,timeout"
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where the results go")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
     parser.add_argument("--resume", action="store_true", help="go on with the results in DIR")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a wrong verdict")
     limits = parser.add_argument_group("limits of each process")
-    limits.add_argument("--timeout", type=_positive, metavar="S", help="instead of the list's, start-up included")
-    limits.add_argument("--memory", type=_positive, metavar="GB", help="resident memory of all its processes")
-    limits.add_argument("-j", "--jobs", type=whole(1), default=1, metavar="N", help="instances at a time (default: 1)")
-    limits.add_argument("--threads", type=whole(1), default=0, metavar="N", help="(default: its share of the cores)")
-    limits.add_argument("--dask", metavar="ADDRESS", help="run on the workers of this scheduler, as tcp://host:8786")
+    limits.add_argument(
+        "--timeout", type=positive, metavar="S", help="seconds, start-up included (default: what the list says)"
+    )
+    limits.add_argument("--memory", type=positive, metavar="GB", help="memory of an instance with all of its processes")
+    limits.add_argument(
+        "-j", "--jobs", type=whole(1), default=1, metavar="N", help="how many instances at a time (default: 1)"
+    )
+    limits.add_argument(
+        "--threads", type=whole(1), default=0, metavar="N", help="threads of each (default: its share of the cores)"
+    )
+    limits.add_argument(
+        "--dask", metavar="ADDRESS", help="run on the workers of a Dask scheduler, such as tcp://host:8786"
+    )
     which = parser.add_argument_group("which instances")
-    which.add_argument("--every", type=whole(1), default=1, metavar="N", help="only lines 1, 1 + N, 1 + 2 N, ...")
-    which.add_argument("--first", type=whole(1), metavar="N", help="only so many")
+    which.add_argument("--every", type=whole(1), default=1, metavar="N", help="only every N-th line")
+    which.add_argument("--first", type=whole(1), metavar="N", help="only the first N of them")
     which.add_argument(
-        "--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N shares, for array jobs"
+        "--shard",
+        type=_shard,
+        default=(1, 1),
+        metavar="I/N",
+        help="only the I-th of N shares, for array jobs of a cluster",
     )
     which.add_argument(
-        "--expected", type=Path, metavar="FILE", help="known verdicts (default: expected.csv beside the list)"
+        "--expected", type=Path, metavar="FILE", help="what is known (default: expected.csv beside the list)"
     )
     tools = parser.add_argument_group("which tools")
-    tools.add_argument("--options", default="", metavar="TEXT", help="more options for `ginnacer verify`")
-    tools.add_argument("--certificates", type=Path, metavar="DIR", help="write a proof of each verdict of ours there")
-    tools.add_argument("--peer", action="append", default=[], choices=list(BUILT_IN), help="run it as well")
-    tools.add_argument("--tools", type=Path, metavar="FILE.toml", help="run these command lines as well")
-    tools.add_argument("--only-peers", action="store_true", help="leave our verifier out")
+    tools.add_argument(
+        "--options", default="", metavar="TEXT", help="further options of `ginnacer verify`, in one text"
+    )
+    tools.add_argument("--certificates", type=Path, metavar="DIR", help="folder for a proof of each verdict")
+    tools.add_argument(
+        "--peer", action="append", default=[], choices=list(BUILT_IN), help="also run this tool, on the same instances"
+    )
+    tools.add_argument("--tools", type=Path, metavar="FILE.toml", help="also run the tools that this file describes")
+    tools.add_argument("--only-peers", action="store_true", help="run the other tools alone")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -151,18 +170,8 @@ def summary_rows(scores: list[Score]) -> list[list[object]]:
     return rows
 
 
-def _positive(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
-
-
 def _shard(text: str) -> tuple[int, int]:
     part, _, parts = text.partition("/")
     if not (part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
-        raise argparse.ArgumentTypeError(f"{text} is no share: write I/N with I from 1 to N")
+        raise argparse.ArgumentTypeError(f"{text} is not a share: write I/N with I from 1 to N")
     return int(part), int(parts)

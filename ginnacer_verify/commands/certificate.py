@@ -8,17 +8,30 @@ from ginnacer_check.__main__ import content
 from ginnacer_check.check import Problem, Walk, check
 from ginnacer_check.network import Unreadable
 from ginnacer_check.proof import Refused, Stream
-from ginnacer_verify.commands.output import remark, show, table, whole
+from ginnacer_verify.commands.arguments import whole
+from ginnacer_verify.commands.output import remark, show, table
+from ginnacer_verify.commands.picture import save_figure
 from ginnacer_verify.errors import InputError
+
+EXAMPLE = "ginnacer certificate show ginnacer-demo/advisory.onnx ginnacer-demo/head-on.vnnlib proof.gcert"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=["show"])
-    parser.add_argument("network", type=Path)
-    parser.add_argument("property", type=Path)
-    parser.add_argument("certificate", type=Path)
-    parser.add_argument("--picture", type=Path, metavar="PNG", help="draw how the inputs are divided")
-    parser.add_argument("--inputs", type=whole(0), nargs=2, default=(0, 1), metavar=("I", "J"), help="which two inputs")
+    parser.add_argument("action", choices=["show"], help="what to do: show it")
+    parser.add_argument("network", type=Path, help="the .onnx file that the proof is about")
+    parser.add_argument("property", type=Path, help="the .vnnlib file that the proof is about")
+    parser.add_argument("certificate", type=Path, help="what `ginnacer verify --certificate` wrote")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw how two inputs are divided, as .png, .svg or .pdf"
+    )
+    parser.add_argument(
+        "--inputs",
+        type=whole(0),
+        nargs=2,
+        default=(0, 1),
+        metavar=("I", "J"),
+        help="which two inputs to draw, counted from 0 (default: 0 1)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,26 +58,26 @@ def run(args: argparse.Namespace) -> int:
 
 def _draw(args: argparse.Namespace, problem: Problem) -> None:
     """A rectangle for each leaf, seen along all other inputs."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
     from matplotlib.collections import PatchCollection
+    from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     i, j = args.inputs
     if max(i, j) >= problem.formula.inputs:
         raise InputError(f"the network has {problem.formula.inputs} inputs: choose two of them with --inputs")
     seen: dict[tuple[float, ...], Any] = {}
+    count = 0
     with args.certificate.open("rb") as file:
         for leaf in Walk(problem, Stream(file)).leaves():
+            count += 1
             low, high = leaf.region.lower, leaf.region.upper
             corner = float(low[i]), float(low[j]), float(high[i] - low[i]), float(high[j] - low[j])
             seen[corner] = Rectangle(corner[:2], *corner[2:])
-    figure, axes = plt.subplots(figsize=(6, 6))
+    figure = Figure(figsize=(6, 6), layout="constrained")
+    axes = figure.subplots()
     axes.add_collection(PatchCollection(list(seen.values()), facecolor="none", edgecolor="black", linewidth=0.4))
     axes.autoscale()
     axes.set_xlabel(f"input {i}")
     axes.set_ylabel(f"input {j}")
-    figure.savefig(args.picture, dpi=150)
-    plt.close(figure)
+    axes.set_title(f"{args.network.name}, {args.property.name}: {len(seen)} boxes of {count} leaves")
+    save_figure(figure, args.picture)

@@ -4,14 +4,22 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ginnacer_verify.bounds.deviation import deviation
 from ginnacer_verify.commands.files import read_property
 from ginnacer_verify.commands.output import show, table
-from ginnacer_verify.errors import UnsupportedOperator
+from ginnacer_verify.engines.execution import as_executed
+from ginnacer_verify.errors import GinnacerError, UnsupportedOperator
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.loading import load, operators_of
 from ginnacer_verify.loading.onnx import OperatorUse
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.replay.judge import check_fit
+
+EXAMPLE = "ginnacer check ginnacer-demo/digits.onnx ginnacer-demo/two.vnnlib"
+BOXES = 64
+"""So many boxes are looked at for how far outputs differ between real and executed arithmetic."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +40,9 @@ def run(args: argparse.Namespace) -> int:
         prop = read_property(args.property)
         check_fit(network, prop)
     counts = {use.operator: {"count": use.count, "status": use.status} for use in uses}
-    document = {"operators": counts, **_network(network), **_property(prop)}
-    show(args, document, [*_operator_lines(uses), *_lines(network, prop)])
+    apart = _apart(network, prop) if prop else None
+    document = {"operators": counts, **_network(network), **_property(prop), "float32_difference": apart}
+    show(args, document, [*_operator_lines(uses), *_lines(network, prop, apart)])
     return 0
 
 
@@ -64,16 +73,35 @@ def _property(prop: Property | None) -> dict[str, Any]:
     }
 
 
+def _apart(network: Graph, prop: Property) -> float | None:
+    """By how much an output as it is executed can differ from that of real arithmetic; None if it is not known."""
+    try:
+        executed, seen = as_executed(network, prop)
+    except GinnacerError:
+        return None
+    assert isinstance(executed, Graph)
+    boxes = [box for box in seen.boxes if not box.is_empty and np.isfinite([box.lower, box.upper]).all()]
+    most = max((float(deviation(executed, box).max()) for box in boxes[:BOXES]), default=0.0)
+    return most if len(boxes) <= BOXES and np.isfinite(most) else None
+
+
 def _varying(prop: Property) -> int:
     """How many inputs vary in the box where most of them do."""
     return max((len(box.varying) for box in prop.boxes), default=0)
+
+
+def _difference(apart: float | None) -> str:
+    """A sentence about both arithmetics."""
+    if apart is None:
+        return "no bound is known for how far outputs differ from real arithmetic"
+    return f"outputs differ from real arithmetic by at most {apart:.2g}"
 
 
 def _operator_lines(uses: list[OperatorUse]) -> list[str]:
     return table([("operator", use.operator, f"x{use.count}", use.status) for use in uses])
 
 
-def _lines(network: Graph, prop: Property | None) -> list[str]:
+def _lines(network: Graph, prop: Property | None, apart: float | None) -> list[str]:
     rows: list[tuple[str, object]] = [
         ("inputs", f"{network.inputs} {list(network.input_shape)} {network.dtype}"),
         ("outputs", f"{network.outputs} {list(network.output_shape)}"),
@@ -89,5 +117,6 @@ def _lines(network: Graph, prop: Property | None) -> list[str]:
             ("disjuncts", len(prop.disjuncts)),
             ("input boxes", f"{len(prop.boxes)}{remark}"),
             ("varying inputs", f"{_varying(prop)} of {prop.inputs}"),
+            (f"{network.precision or 'executed'}", _difference(apart)),
         ]
     return table(rows)

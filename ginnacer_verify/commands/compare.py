@@ -8,34 +8,42 @@ from typing import Any
 import numpy as np
 
 from ginnacer_verify.box import Box
+from ginnacer_verify.commands.arguments import add_seed, add_timeout, distance
 from ginnacer_verify.commands.files import read_network, read_property
-from ginnacer_verify.commands.output import remark, show, whole
+from ginnacer_verify.commands.output import remark, show
 from ginnacer_verify.engines.compare import NORMS, Comparison, compare
 from ginnacer_verify.engines.verdict import Undecided
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.replay.witness import decimal
 
+EXAMPLE = (
+    "ginnacer compare ginnacer-demo/digits.onnx ginnacer-demo/digits-int8.onnx "
+    "--box ginnacer-demo/two.vnnlib --epsilon 0.5"
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", type=Path, metavar="A.onnx", help="the original; - is stdin")
     parser.add_argument("second", type=Path, metavar="B.onnx", help="its quantised, pruned or retrained version")
-    parser.add_argument("--epsilon", type=float, metavar="E", help="prove this, instead of looking for the smallest")
+    parser.add_argument(
+        "--epsilon", type=distance, metavar="E", help="decide this bound, instead of looking for the smallest"
+    )
     add_domain(parser)
     parser.add_argument(
         "--norm",
         choices=NORMS,
         default="output",
-        help="output: the largest difference of an output; class: the margin with which A chooses another class than B",
+        help="output: how far an output differs (default); class: by how much A prefers a class that B does not choose",
     )
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="in seconds (default: 60)")
-    parser.add_argument("--seed", type=whole(0), default=0, help="of everything that is random (default: 0)")
+    add_timeout(parser)
+    add_seed(parser)
 
 
 def add_domain(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--box", type=Path, metavar="PROP", help="on the input box of a VNN-LIB property")
-    where.add_argument("--domain", metavar="LO,HI", help="with every input between two numbers, such as 0,1")
+    where.add_argument("--box", type=Path, metavar="PROP", help="for all inputs in the box of a VNN-LIB property")
+    where.add_argument("--domain", metavar="LO,HI", help="for all inputs between two numbers, such as 0,1")
 
 
 def domain_of(args: argparse.Namespace, network: Graph) -> Box:
@@ -56,8 +64,6 @@ def domain_of(args: argparse.Namespace, network: Graph) -> Box:
 
 def run(args: argparse.Namespace) -> int:
     first, second = read_network(args.first), read_network(args.second)
-    if not (math.isfinite(args.timeout) and args.timeout >= 0):
-        raise InputError(f"--timeout must be a number of seconds, 0 or more, not {args.timeout}")
     found = compare(
         first,
         second,

@@ -1,6 +1,7 @@
 """`ginnacer demo`: a proof, a counterexample and an abstraction, on networks that come with the package."""
 
 import argparse
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,31 +10,55 @@ from ginnacer_verify.abstraction.abstraction import Abstraction, abstract
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bench.own import own_instances
 from ginnacer_verify.commands.output import show
+from ginnacer_verify.commands.picture import tiles
 from ginnacer_verify.commands.sentence import sentence
-from ginnacer_verify.engines.verdict import Verdict
+from ginnacer_verify.engines.verdict import Verdict, Violated
 from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.loading import load
 from ginnacer_verify.properties.property import Property
 from ginnacer_verify.properties.vnnlib import read_vnnlib
-from ginnacer_verify.robust.images import grey, image, original, png, signed
+from ginnacer_verify.robust.images import image, original
 
 SHADES = " ░▒▓█"
 CENTROID = 2.0
 """Where the paper's motivating example is exact."""
+FILES = {
+    "advisory.onnx": "advisory/advisory_25x4.onnx",
+    "head-on.vnnlib": "advisory/prop_03.vnnlib",
+    "head-on-v2.vnnlib": "advisory/prop_03_v2.vnnlib",
+    "digits.onnx": "digits/digits_32x2.onnx",
+    "digits-int8.onnx": "twins/digits_int8.onnx",
+    "two.vnnlib": "digits/image_003_0.04.vnnlib",
+    "seven.vnnlib": "digits/image_077_0.05.vnnlib",
+    "images.npy": "digits/images.npy",
+    "labels.npy": "digits/labels.npy",
+    "pade.onnx": "pade/pade_64x2.onnx",
+}
+
+EXAMPLE = "ginnacer demo"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path("ginnacer-demo"), metavar="DIR", help="for the pictures"
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("ginnacer-demo"),
+        metavar="DIR",
+        help="folder for pictures and files (default: ginnacer-demo)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     folder: Path = args.output
     folder.mkdir(parents=True, exist_ok=True)
-    proof, refuted = _proof(), _counterexample(folder)
+    copy_files(folder)
+    proof = _decided(folder / "advisory.onnx", folder / "head-on.vnnlib")
+    refuted = _decided(folder / "digits.onnx", folder / "two.vnnlib")
+    abstraction = abstract(load(folder / "pade.onnx"), [CENTROID])
     files = [folder / "counterexample.png", folder / "abstraction.svg"]
-    abstraction = abstract(load(own_instances() / "pade/pade_64x2.onnx"), [CENTROID])
+    if isinstance(refuted[1], Violated):
+        files[0].write_bytes(tiles(refuted[0].boxes[0], refuted[1].counterexample))
     files[1].write_text(curves(abstraction), encoding="utf-8")
     kept, total = sum(abstraction.relus_per_layer), abstraction.network.relus
     document = {
@@ -53,38 +78,37 @@ def run(args: argparse.Namespace) -> int:
         *(f"   {row}" for row in _values(abstraction)),
         "",
         "Pictures: " + ", ".join(str(file) for file in files),
-        "Next: ginnacer verify NET.onnx PROP.vnnlib, or ginnacer robust NET.onnx x.npy labels.npy --eps 0.03 -o DIR",
+        f"Next, with the networks that are now in {folder}:",
+        *(f"   {command}" for command in _next(folder)),
     ]
     show(args, {**document, "files": [str(file) for file in files]}, lines)
     return 0
 
 
-def _proof() -> tuple[Property, Verdict]:
-    prop = read_vnnlib(own_instances() / "advisory/prop_03.vnnlib")
-    return prop, verify(own_instances() / "advisory/advisory_25x4.onnx", prop)
+def copy_files(folder: Path) -> None:
+    """The bundled files that `--help`, the tutorial and the README use, under simple names."""
+    for name, source in FILES.items():
+        shutil.copyfile(own_instances() / source, folder / name)
+    (folder / "instances.csv").write_text("advisory.onnx,head-on.vnnlib,60\ndigits.onnx,two.vnnlib,60\n")
 
 
-def _counterexample(folder: Path) -> tuple[Property, Verdict]:
-    """The verdict, and a picture of original, counterexample and ten times their difference."""
-    prop = read_vnnlib(own_instances() / "digits/image_003_0.04.vnnlib")
-    verdict = verify(own_instances() / "digits/digits_32x2.onnx", prop)
-    if verdict.counterexample is not None:
-        before, after = _images(prop, verdict.counterexample.x)
-        gap = np.full((8, 1, 3), 255, np.uint8)
-        row = np.hstack([grey(before, 0, 1), gap, grey(after, 0, 1), gap, signed(10 * (after - before), 1.0)])
-        (folder / "counterexample.png").write_bytes(png(row.repeat(24, axis=0).repeat(24, axis=1)))
-    return prop, verdict
+def _next(folder: Path) -> list[str]:
+    return [
+        f"ginnacer verify {folder}/digits.onnx {folder}/seven.vnnlib",
+        f"ginnacer robust {folder}/digits.onnx {folder}/images.npy {folder}/labels.npy --eps 0.03 --first 20 -o robust",
+    ]
 
 
-def _images(prop: Property, x: Array) -> tuple[Array, Array]:
-    return image(original(prop.boxes[0]), (8, 8)), image(x, (8, 8))
+def _decided(network: Path, prop: Path) -> tuple[Property, Verdict]:
+    unsafe = read_vnnlib(prop)
+    return unsafe, verify(network, unsafe)
 
 
 def _beside(prop: Property, verdict: Verdict) -> list[str]:
     """The image and the counterexample as characters."""
     if verdict.counterexample is None:
         return []
-    pair = _images(prop, verdict.counterexample.x)
+    pair = image(original(prop.boxes[0]), (8, 8)), image(verdict.counterexample.x, (8, 8))
     levels = [np.clip(np.rint(one * (len(SHADES) - 1)), 0, len(SHADES) - 1).astype(int) for one in pair]
     return ["     ".join("".join(2 * SHADES[v] for v in one[k]) for one in levels).rstrip() for k in range(8)]
 

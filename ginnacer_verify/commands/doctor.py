@@ -29,8 +29,11 @@ class Finding:
     state: str
 
 
+EXAMPLE = "ginnacer doctor"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--fast", action="store_true", help="do not ask every backend a question")
+    parser.add_argument("--fast", action="store_true", help="only look for the solvers, do not try them")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -26,8 +26,8 @@ def add_emit_argument(parser: argparse.ArgumentParser) -> None:
         "--emit",
         type=kinds,
         metavar="KIND,...",
-        help=f"which files: some of {', '.join(KINDS)}; the last three need a property, ipq and mps are queries on its "
-        "box for Marabou and for MILP solvers (default: npz, onnx, and vnnlib if there is a property)",
+        help=f"which files to write, of {', '.join(KINDS)}; ipq and mps are queries for Marabou and for MILP solvers; "
+        "they and vnnlib need a property (default: npz, onnx, and vnnlib if there is one)",
     )
 
 

@@ -4,35 +4,44 @@ import argparse
 import os
 from pathlib import Path
 
+from ginnacer_verify.commands.arguments import add_seed, positive, whole
 from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.output import remark, show
-from ginnacer_verify.errors import InputError
 from ginnacer_verify.lab.experiment import NAMES, experiment
 from ginnacer_verify.lab.page import page
 from ginnacer_verify.lab.run import run as run_experiments
 from ginnacer_verify.lab.setting import NETWORKS, Setting
 
+EXAMPLE = "ginnacer lab motivating --quick -o lab"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", help=f"all, or one of {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="fewer samples, runs and networks: minutes, not hours")
-    parser.add_argument("-o", "--output", type=Path, default=Path("lab"), metavar="DIR", help="folder; default: lab")
-    parser.add_argument("--seed", type=int, default=0, help="of samples and random merging; default: 0")
-    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes; default: all cores")
-    parser.add_argument("--timeout", type=float, help="seconds per verification; default: 60, quick 5")
-    parser.add_argument("--networks", metavar="A,B,...", help=f"only these of {', '.join(NETWORKS)}")
-    parser.add_argument("--benchmarks", type=Path, help="the public sets; default: $GINNACER_BENCHMARKS")
-    parser.add_argument("--own", type=Path, help="our own instances; default: vnnlib/ of the repository")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("lab"),
+        metavar="DIR",
+        help="folder for tables, figures and page (default: lab)",
+    )
+    add_seed(parser)
+    parser.add_argument(
+        "-j", "--jobs", type=whole(1), default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)"
+    )
+    parser.add_argument("--timeout", type=positive, metavar="S", help="seconds per verification (default: 60, quick 5)")
+    parser.add_argument("--networks", metavar="A,B,...", help=f"only these networks, of {', '.join(NETWORKS)}")
+    parser.add_argument(
+        "--benchmarks", type=Path, metavar="DIR", help="folder of the public sets (default: $GINNACER_BENCHMARKS)"
+    )
+    parser.add_argument(
+        "--own", type=Path, metavar="DIR", help="folder of our own sets (default: those of the package)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     names = NAMES if args.experiment == "all" else (experiment(args.experiment).name,)
-    if args.jobs < 1:
-        raise InputError("-j must be at least 1")
-    if args.seed < 0:
-        raise InputError("--seed must not be negative")
-    if args.timeout is not None and not args.timeout > 0:
-        raise InputError("--timeout must be positive")
     setting = Setting.of(
         quick=args.quick,
         seed=args.seed,

@@ -14,8 +14,10 @@ from ginnacer_verify.abstraction.margins import Bounding, Margins, measure
 from ginnacer_verify.abstraction.tight.tight import tight_abstraction
 from ginnacer_verify.box import Box
 from ginnacer_verify.commands.abstract import add_abstraction_arguments, build, read_property
+from ginnacer_verify.commands.arguments import whole
 from ginnacer_verify.commands.bar import Bar
-from ginnacer_verify.commands.output import remark, show, table, whole
+from ginnacer_verify.commands.output import remark, show, table
+from ginnacer_verify.commands.picture import save_figure
 from ginnacer_verify.errors import AbstractionError, InputError
 from ginnacer_verify.loading import load_chain
 from ginnacer_verify.rivals.local import LOCAL
@@ -24,27 +26,35 @@ DISTANCES = "0.0001,0.001,0.01,0.1,1"
 PLOTS = (".png", ".svg", ".pdf")
 METHODS = ("ginnacer", "tight", *LOCAL)
 
+EXAMPLE = "ginnacer margins ginnacer-demo/digits.onnx --centroid box ginnacer-demo/seven.vnnlib --samples 1000"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_abstraction_arguments(parser)
     parser.add_argument(
         "--method",
         default="ginnacer",
-        help=f"by commas, of {', '.join(METHODS)}; tight has as many ReLUs per layer as ginnacer; lirpa-* and "
-        "alpha-crown are the library auto_LiRPA's; local ones are built for each distance; default: ginnacer",
+        metavar="A,B,...",
+        help=f"what to measure, of {', '.join(METHODS)}; lirpa-* and alpha-crown need auto_LiRPA (default: ginnacer)",
     )
-    parser.add_argument("--distances", default=DISTANCES, help=f"from the centroid, by commas; default: {DISTANCES}")
     parser.add_argument(
-        "--samples", type=whole(1), default=10_000, help="inputs per distance; default: 10000, as the paper"
+        "--distances", default=DISTANCES, metavar="D,...", help=f"distances from the centroid (default: {DISTANCES})"
     )
-    parser.add_argument("--csv", type=Path, help="write the table to this file as well")
-    parser.add_argument("--plot", type=Path, help=f"draw it into this file ({', '.join(PLOTS)}); needs matplotlib")
+    parser.add_argument(
+        "--samples",
+        type=whole(1),
+        default=10_000,
+        metavar="N",
+        help="inputs per distance (default: 10000, as the paper)",
+    )
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table to this file as well")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help=f"draw it ({', '.join(PLOTS)}); needs matplotlib")
 
 
 def run(args: argparse.Namespace) -> int:
     distances = parse_distances(args.distances)
     if args.plot and args.plot.suffix not in PLOTS:
-        raise InputError(f"{args.plot} is no drawing that we make: choose one of {', '.join(PLOTS)}")
+        raise InputError(f"{args.plot}: unknown kind of picture; end its name in one of {', '.join(PLOTS)}")
     methods = parse_methods(args.method)
     abstraction = build(args, load_chain(args.network), read_property(args))
     rows: list[tuple[str, Margins]] = []
@@ -75,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 def parse_methods(text: str) -> list[str]:
     methods = list(dict.fromkeys(text.split(",")))
     if unknown := [method for method in methods if method not in METHODS]:
-        raise InputError(f"there is no method {unknown[0]!r}; choose of {', '.join(METHODS)}")
+        raise InputError(f"there is no method {unknown[0]!r}; choose from {', '.join(METHODS)}")
     return methods
 
 
@@ -92,7 +102,7 @@ def parse_distances(text: str) -> list[float]:
         distances = [float(part) for part in text.split(",")]
     except ValueError:
         raise AbstractionError(
-            f"{text!r} are no distances; write numbers with commas between, as {DISTANCES}"
+            f"{text!r} are not distances; write numbers with commas between, such as {DISTANCES}"
         ) from None
     if not all(np.isfinite(distance) and distance >= 0 for distance in distances):
         raise AbstractionError("a distance must be a finite number and not negative")
@@ -118,4 +128,4 @@ def draw(rows: list[tuple[str, Margins]], path: Path, title: str) -> None:
     axes.set(xscale="log", yscale="log", title=title)
     axes.set(xlabel="distance from the centroid (L-infinity, input units)", ylabel="largest margin (output units)")
     axes.legend()
-    figure.savefig(path)
+    save_figure(figure, path)

@@ -3,23 +3,33 @@
 import argparse
 from pathlib import Path
 
+from ginnacer_verify.commands.arguments import add_seed, add_timeout, whole
 from ginnacer_verify.commands.compare import add_domain, domain_of
 from ginnacer_verify.commands.files import read_network
-from ginnacer_verify.commands.output import remark, show, whole
+from ginnacer_verify.commands.output import remark, show
 from ginnacer_verify.commands.verify import document
 from ginnacer_verify.engines.slopes import DIRECTIONS, Question, monotone, monotonicity
 from ginnacer_verify.engines.verdict import Undecided, Violated
 from ginnacer_verify.replay.witness import witness_text
 
+EXAMPLE = "ginnacer monotone ginnacer-demo/advisory.onnx --input 0 --output 0 --domain=-0.5,0.5 --timeout 20"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("network", type=Path, help=".onnx or .nnet, also with .gz; - reads ONNX from stdin")
-    parser.add_argument("--input", type=whole(0), required=True, metavar="I", help="which input rises, from 0")
-    parser.add_argument("--output", type=whole(0), required=True, metavar="J", help="which output, from 0")
-    parser.add_argument("--direction", choices=DIRECTIONS, default="up", help="where it may go (default: up)")
+    parser.add_argument(
+        "--input", type=whole(0), required=True, metavar="I", help="the input that rises, counted from 0"
+    )
+    parser.add_argument("--output", type=whole(0), required=True, metavar="J", help="the output, counted from 0")
+    parser.add_argument(
+        "--direction",
+        choices=DIRECTIONS,
+        default="up",
+        help="which way the output may move: up (never fall, default) or down",
+    )
     add_domain(parser)
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="in seconds (default: 60)")
-    parser.add_argument("--seed", type=whole(0), default=0, help="of everything that is random (default: 0)")
+    add_timeout(parser)
+    add_seed(parser)
 
 
 def run(args: argparse.Namespace) -> int:

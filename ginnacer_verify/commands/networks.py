@@ -12,7 +12,7 @@ from ginnacer_verify.graph.graph import Graph
 
 
 def add_networks(parser: argparse.ArgumentParser) -> None:
-    text = "a network under the name that the property gives it, instead of NET; once for each network"
+    text = "a network by the name that the property gives it, instead of NET; once for each network"
     parser.add_argument("--network", action="append", default=[], metavar="NAME=NET.onnx", help=text)
 
 

@@ -1,24 +1,12 @@
-"""What commands share: one JSON document or plain lines on stdout, remarks on stderr, whole numbers as arguments."""
+"""What commands print: one JSON document or plain lines on stdout, remarks on stderr."""
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TextIO
-
-COMMON = {
-    "--json": "print the result as one JSON document",
-    "--quiet": "print nothing but the result",
-    "--debug": "show a traceback when something fails",
-}
-
-
-def add_common(command: argparse.ArgumentParser, *, default: Any = False) -> None:
-    """The flags that every command has."""
-    for flag, text in COMMON.items():
-        command.add_argument(flag, action="store_true", default=default, help=text)
 
 
 def show(args: argparse.Namespace, document: Mapping[str, Any], lines: Iterable[str]) -> None:
@@ -39,19 +27,6 @@ def remark(args: argparse.Namespace, text: str) -> None:
     """Something beside the result; --quiet leaves it out."""
     if not args.quiet:
         print(text, file=sys.stderr)
-
-
-def whole(least: int) -> Callable[[str], int]:
-    """The type of an argument that is a whole number of at least so much."""
-
-    def read(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"must be {least} or more, not {text}")
-        return value
-
-    read.__name__ = "whole number"  # what argparse calls it when `int` refuses the text
-    return read
 
 
 def table(rows: Sequence[Sequence[object]]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ginnacer_verify.commands.output import show
+from ginnacer_verify.commands.picture import save_figure
 from ginnacer_verify.engines.progress import read_trace
 from ginnacer_verify.errors import InputError
 
@@ -26,10 +27,14 @@ NAMES = {
 SPLIT = "#D55E00"
 Record = dict[str, Any]
 
+EXAMPLE = "ginnacer plot-trace trace.jsonl -o trace.png"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trace", type=Path, help="the file that `verify --trace` wrote")
-    parser.add_argument("-o", "--output", type=Path, help=".png, .svg or .pdf (default: the trace's name as .png)")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help=".png, .svg or .pdf (default: the trace's name, as .png)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,11 +47,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         figure = draw(rounds) if rounds else draw_regions(moments)
     except (KeyError, TypeError, ValueError, IndexError) as problem:
-        raise InputError(f"this is no trace of ours: {problem!r}") from problem
-    try:
-        figure.savefig(output, dpi=150)
-    except (OSError, ValueError) as problem:
-        raise InputError(f"{output} cannot be written: {problem}") from problem
+        raise InputError(f"this file is not a trace of `verify --trace` ({problem!r})") from problem
+    save_figure(figure, output)
     show(args, {"file": str(output), "rounds": len(rounds)}, [str(output)])
     return 0
 
@@ -60,7 +62,7 @@ def draw(rounds: Sequence[Record]) -> "Figure":
     who, bound, seconds = figure.subplots(3, 1, sharex=True, height_ratios=(4 if shared else 1.5, 1, 1))
     numbers = [record["round"] for record in rounds]
     if shared:
-        _blocks(who, rounds)
+        blocks(who, rounds)
     else:
         _counts(who, rounds)
     for _, some in itertools.groupby(rounds, _place):
@@ -104,7 +106,7 @@ def _units(record: Record, layer: int) -> dict[int, tuple[str, tuple[int, ...]]]
     return found | {i: ("relaxed", (i,)) for i in here["relaxed"]}
 
 
-def _blocks(axes: "Axes", rounds: Sequence[Record]) -> None:
+def blocks(axes: "Axes", rounds: Sequence[Record]) -> None:
     """One column per round; neurons are in an order in which those that share a ReLU are next to each other."""
     from matplotlib.collections import PolyCollection
     from matplotlib.patches import Patch

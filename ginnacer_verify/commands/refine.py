@@ -13,9 +13,10 @@ import numpy as np
 from ginnacer_verify.abstraction.abstraction import Abstraction
 from ginnacer_verify.abstraction.npz import load_both
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.commands.arguments import add_seed, whole
 from ginnacer_verify.commands.emitted import add_emit_argument, write
 from ginnacer_verify.commands.files import read_property
-from ginnacer_verify.commands.output import remark, show, whole
+from ginnacer_verify.commands.output import remark, show
 from ginnacer_verify.engines.refinement.abstracted import Situation
 from ginnacer_verify.engines.refinement.paper import REFINEMENTS, Paper
 from ginnacer_verify.engines.refinement.sharing import Split, splits
@@ -28,15 +29,23 @@ FEW_DIGITS = 1e-5
 """Tools print inputs with few digits: so far beyond a box counts as inside, relatively."""
 WAYS = tuple(name for name in REFINEMENTS if name != "bisect")
 
+EXAMPLE = "ginnacer refine abstract/abstract.npz --witness witness.txt -o next"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("abstraction", type=Path, metavar="abstract.npz", help="what `abstract` or `refine` saved")
-    parser.add_argument("--witness", type=Path, required=True, help="what a tool calls a counterexample of the pair")
-    parser.add_argument("--property", type=Path, help=".vnnlib (default: the one that was saved with the abstraction)")
+    parser.add_argument(
+        "--witness", type=Path, required=True, metavar="FILE", help="what a tool calls a counterexample of the pair"
+    )
+    parser.add_argument(
+        "--property", type=Path, metavar="PROP", help=".vnnlib (default: what was saved with the abstraction)"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the next files")
     parser.add_argument("--refine", choices=WAYS, default="split", help="what to split (default: split)")
-    parser.add_argument("--per-round", type=whole(1), default=8, metavar="N", help="how much of it (default: 8)")
-    parser.add_argument("--seed", type=whole(0), default=0, help="for --refine random")
+    parser.add_argument(
+        "--per-round", type=whole(1), default=8, metavar="N", help="how many neurons or subsets (default: 8)"
+    )
+    add_seed(parser, "for --refine random")
     add_emit_argument(parser)
 
 

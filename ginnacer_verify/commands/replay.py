@@ -16,9 +16,11 @@ from ginnacer_verify.replay.witness import read_witness
 
 USAGE = "give `replay NET PROP WITNESS`, or networks by name, `replay PROP WITNESS --network N=NET ...`"
 
+EXAMPLE = "ginnacer replay ginnacer-demo/digits.onnx ginnacer-demo/two.vnnlib witness.txt"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "NET.onnx PROP.vnnlib WITNESS, or without NET; one of the first two may be -, for stdin"
+    text = "NET.onnx PROP.vnnlib WITNESS, or PROP.vnnlib WITNESS --network; - is stdin"
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help=text)
     add_networks(parser)
 

@@ -8,43 +8,69 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ginnacer_verify.commands.arguments import distance, seconds, whole
 from ginnacer_verify.commands.bar import Bar
-from ginnacer_verify.commands.files import read_network
-from ginnacer_verify.commands.output import show, table, whole
-from ginnacer_verify.commands.verify import seconds
-from ginnacer_verify.errors import InputError
+from ginnacer_verify.commands.files import read_array, read_network
+from ginnacer_verify.commands.output import show, table
 from ginnacer_verify.properties.build import Norm
 from ginnacer_verify.robust.certify import Certified, Result, certify
 from ginnacer_verify.robust.page import page
 
 NORMS: dict[str, Norm] = {"inf": "inf", "2": 2, "1": 1}
 
+EXAMPLE = (
+    "ginnacer robust ginnacer-demo/digits.onnx ginnacer-demo/images.npy ginnacer-demo/labels.npy "
+    "--eps 0.05 --first 20 -o robust"
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("network", type=Path, help=".onnx or .nnet, also with .gz; - reads ONNX from stdin")
-    parser.add_argument("inputs", type=Path, help=".npy with one input per entry, in the network's shape or flat")
+    parser.add_argument("inputs", type=Path, help=".npy with one input per row, in the network's shape or flat")
     parser.add_argument("labels", type=Path, help=".npy with one class number per input")
-    parser.add_argument("--eps", type=float, nargs="+", required=True, metavar="E", help="one radius or several")
     parser.add_argument(
-        "--norm", choices=list(NORMS), default="inf", help="of distances (default: inf, the largest change)"
+        "--eps",
+        type=distance,
+        nargs="+",
+        required=True,
+        metavar="E",
+        help="how far inputs may be moved: one or several",
     )
     parser.add_argument(
-        "--range", type=float, nargs=2, default=(0.0, 1.0), metavar=("LOW", "HIGH"), help="of input values"
+        "--norm",
+        choices=list(NORMS),
+        default="inf",
+        help="how distances are measured (default: inf, the largest change of a value)",
     )
-    parser.add_argument("--radius", action="store_true", help="also narrow the largest radius of each input")
     parser.add_argument(
-        "--timeout", type=seconds, default=60.0, metavar="S", help="per input and radius (default: 60 s)"
+        "--range",
+        type=float,
+        nargs=2,
+        default=(0.0, 1.0),
+        metavar=("LOW", "HIGH"),
+        help="what values can be (default: 0 1)",
     )
-    parser.add_argument("-j", "--jobs", type=whole(1), default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument("--radius", action="store_true", help="also look for the largest radius of each input")
+    parser.add_argument(
+        "--timeout", type=seconds, default=60.0, metavar="S", help="seconds per input and radius (default: 60)"
+    )
+    parser.add_argument(
+        "-j", "--jobs", type=whole(1), default=1, metavar="N", help="how many inputs at a time (default: 1)"
+    )
     parser.add_argument("--first", type=whole(1), metavar="N", help="only the first N inputs")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="for results; a second run resumes"
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder for the results; the same command again goes on where it was",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     network = read_network(args.network)
-    inputs, labels = (_array(path)[: args.first] for path in (args.inputs, args.labels))
+    inputs, labels = (np.atleast_1d(read_array(path))[: args.first] for path in (args.inputs, args.labels))
     with Bar("certifying", quiet=args.quiet) as bar:
         found = certify(
             network,
@@ -86,10 +112,3 @@ def write(
     np.savez_compressed(folder / "adversarial.npz", allow_pickle=False, **arrays)
     (folder / "report.html").write_text(page(found, inputs, shape, args.network.name), encoding="utf-8")
     return [folder / name for name in ("results.csv", "adversarial.npz", "report.html")]
-
-
-def _array(path: Path) -> NDArray[np.float64]:
-    try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as problem:
-        raise InputError(f"{path} holds no array: {problem}; save it with numpy.save") from problem

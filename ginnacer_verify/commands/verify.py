@@ -1,7 +1,6 @@
 """`ginnacer verify NET PROP`, and the same as the VNN-LIB standard writes it: `verify QUERY --network N=NET`."""
 
 import argparse
-import math
 import sys
 import time
 from collections.abc import Mapping
@@ -11,9 +10,10 @@ from typing import Any
 from ginnacer_verify.abstraction.npz import load_abstraction
 from ginnacer_verify.bench.tool_backend import ToolBackend
 from ginnacer_verify.commands.abstract import add_partition_arguments, parse_layers, parse_strategy, read_centroid
+from ginnacer_verify.commands.arguments import add_seed, add_timeout, seconds, whole
 from ginnacer_verify.commands.files import content, read_property, write_witness
 from ginnacer_verify.commands.networks import add_networks, load_all, split_files
-from ginnacer_verify.commands.output import remark, show, whole
+from ginnacer_verify.commands.output import remark, show
 from ginnacer_verify.commands.sentence import sentence, shortened
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.budget import RESTARTS
@@ -37,23 +37,29 @@ USAGE = "give one network and one property, `verify NET PROP`, or networks by na
 LOOP = ("backend", "abstraction", "initial", "refine", "per_round")
 """Options of the loop, by their names in `verify`."""
 
+EXAMPLE = "ginnacer verify ginnacer-demo/advisory.onnx ginnacer-demo/head-on.vnnlib --timeout 60"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or only the latter; - is stdin"
+        "files", type=Path, nargs="+", metavar="FILE", help="NET.onnx PROP.vnnlib, or PROP.vnnlib --network; - is stdin"
     )
     add_networks(parser)
     parser.add_argument(
-        "--engine", choices=ENGINES, default="auto", help="boxes and phases are native, cegar is the loop"
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="who decides: boxes for few inputs that vary, phases, shallow "
+        "and regions for many, cegar for the loop with a solver (default: auto)",
     )
     parser.add_argument(
         "--arithmetic",
         choices=ARITHMETICS,
         default="real",
-        help="what is proved: real numbers (default), or float32 runs in any order of sums",
+        help="what a proof is about: real numbers (default), or runs in float32 with sums in any order",
     )
-    parser.add_argument("--threads", type=whole(1), metavar="N", help="of the native engines (default: all cores)")
-    loop = parser.add_argument_group("the loop", "any of these chooses --engine cegar unless another is asked for")
+    parser.add_argument("--threads", type=whole(1), metavar="N", help="threads to use (default: all cores)")
+    loop = parser.add_argument_group("the loop of abstraction and refinement", "any of these chooses --engine cegar")
     loop.add_argument(
         "--backend",
         metavar="NAME|TOOL.toml",
@@ -62,25 +68,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     loop.add_argument(
         "--abstraction",
         metavar="NAME|FILE.npz",
-        help=f"what is asked: {', '.join(method_names())}, or what `abstract` saved (default: relational)",
+        help=f"what the solver is asked about: {', '.join(method_names())}, or what `ginnacer abstract` saved "
+        "(default: relational)",
     )
-    loop.add_argument("--initial", choices=list(INITIAL), help="which ReLUs the first query keeps (default: relaxed)")
-    loop.add_argument("--refine", choices=refinement_names(), help="how it is refined (default: split, or bisect)")
-    loop.add_argument("--per-round", type=whole(1), metavar="N", help="ReLUs to refine per round (default: 8)")
-    paper = parser.add_argument_group("--abstraction paper", "how it begins, as in `ginnacer abstract`")
-    paper.add_argument("--centroid", metavar="FILE|zeros|box", help="where it is exact (default: box, its middle)")
+    loop.add_argument(
+        "--initial", choices=list(INITIAL), help="which ReLUs the first query keeps exact (default: relaxed, none)"
+    )
+    loop.add_argument(
+        "--refine",
+        choices=refinement_names(),
+        help="how a spurious counterexample refines the abstraction (default: split, or bisect for linear)",
+    )
+    loop.add_argument("--per-round", type=whole(1), metavar="N", help="how many ReLUs to refine at once (default: 8)")
+    paper = parser.add_argument_group("with --abstraction paper", "how it begins, as in `ginnacer abstract`")
+    paper.add_argument(
+        "--centroid",
+        metavar="FILE|zeros|box",
+        help="where it is exact (default: box, the middle of the property's box)",
+    )
     add_partition_arguments(paper)
-    parser.add_argument("--timeout", type=seconds, default=60.0, metavar="S", help="for everything (default: 60 s)")
-    parser.add_argument("--since", type=seconds, metavar="T", help="count the timeout from T, in seconds since 1970")
-    parser.add_argument("--seed", type=whole(0), default=0, help="random seed (default: 0)")
-    parser.add_argument("--no-attack", action="store_true", help="switch the falsifier off, to test the prover")
-    parser.add_argument("--trace", type=Path, metavar="FILE", help="write one JSON line per round")
-    parser.add_argument("--certificate", type=Path, metavar="FILE", help="write a proof that ginnacer-check accepts")
+    add_timeout(parser)
+    parser.add_argument(
+        "--since", type=seconds, metavar="T", help="count the time limit from T, in seconds since 1970, not from now"
+    )
+    add_seed(parser)
+    parser.add_argument(
+        "--no-attack", action="store_true", help="do not look for counterexamples by gradients, to test the prover"
+    )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="record the run, one JSON line per step, for `ginnacer plot-trace`"
+    )
+    parser.add_argument(
+        "--certificate",
+        type=Path,
+        metavar="FILE",
+        help="write a proof, which `ginnacer-check NET PROP FILE` accepts or refuses",
+    )
     parser.add_argument(
         "--witness",
         type=Path,
         metavar="FILE",
-        help="write the counterexample, if there is one: VNN-LIB text, .npy, or an image as .png",
+        help="write the counterexample, if there is one: as VNN-LIB text, .npy, or a picture as .png",
     )
 
 
@@ -171,16 +199,6 @@ def _late(args: argparse.Namespace, problem: OutOfTime, deadline: Deadline) -> i
     """The answer when time ran out before there was anything to decide."""
     _show(args, None, Undecided(str(problem), timeout=True, statistics=Statistics(seconds=deadline.spent)))
     return 1
-
-
-def seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (value >= 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more, not {text}")
-    return value
 
 
 def _show(args: argparse.Namespace, prop: Property | None, verdict: Verdict) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.substitution import below, tightened
@@ -22,6 +23,7 @@ from ginnacer_verify.graph.graph import Graph, Original
 from ginnacer_verify.graph.joint import joined
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.graph.twin import twinned
+from ginnacer_verify.loading.model import Model, as_network, box_of, shapes_for
 from ginnacer_verify.properties.property import Declared, Disjunct, Polytope, Property, Variable
 from ginnacer_verify.replay.joint import subject
 from ginnacer_verify.replay.judge import Judge, Judgement, settle
@@ -61,9 +63,9 @@ Pair: TypeAlias = tuple[Network | Graph, Network | Graph]
 
 
 def compare(
-    a: Network | Graph,
-    b: Network | Graph,
-    domain: Box,
+    a: Model,
+    b: Model,
+    domain: Box | tuple[ArrayLike, ArrayLike],
     epsilon: float | None = None,
     *,
     norm: str = "output",
@@ -73,8 +75,20 @@ def compare(
 ) -> Comparison:
     """How far two networks are apart on a box of inputs.
 
-    With `epsilon` the one question whether they ever differ by more; without, an interval for the largest difference
-    that narrows until its ends are close or the time is over: `observe` sees it after every step."""
+    Args:
+        a: The original: a file, an ONNX model, its bytes, a torch module or a network that was read.
+        b: Its quantised, pruned or retrained version.
+        domain: The box of inputs, as a `Box` or as (lower, upper).
+        epsilon: Decide whether they ever differ by more. Without it, an interval for the largest difference is narrowed
+            until its ends are close or the time is over.
+        norm: "output" for the largest difference of any output, "class" for the margin by which `a` prefers a class
+            that `b` does not choose.
+        timeout: Seconds for everything.
+        seed: Of the inputs that are tried.
+        observe: Called with what is known after each step.
+    """
+    domain = box_of(domain)
+    a, b = (as_network(model, shapes_for((domain.inputs,))) for model in (a, b))
     _check(a, b, domain, epsilon, norm)
     deadline = Deadline.after(timeout)
     pair = a, b

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ginnacer_verify.box import Box
 from ginnacer_verify.engines.refinement.sharing import Exploited, Sharing, Split
-from ginnacer_verify.errors import InputError
+from ginnacer_verify.errors import InputError, plainly
 
 EVERY = 0.1
 """Seconds between two updates of the live line."""
@@ -144,5 +144,7 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
     """The records of a trace file."""
     try:
         return [json.loads(text) for text in path.read_text().splitlines() if text.strip()]
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as problem:
-        raise InputError(f"{path} is no trace: {problem}") from problem
+    except OSError as problem:
+        raise InputError(f"{path} cannot be read: {plainly(problem)}") from problem
+    except ValueError as problem:  # neither text nor JSON
+        raise InputError(f"{path} is not a trace: `ginnacer verify --trace FILE` writes one") from problem

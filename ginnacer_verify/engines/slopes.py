@@ -8,18 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ginnacer_verify.arrays import Array
 from ginnacer_verify.bounds.slopes import slopes
 from ginnacer_verify.bounds.substitution import tightened
 from ginnacer_verify.box import Box
-from ginnacer_verify.deadline import Deadline
+from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.verdict import Holds, Statistics, Undecided, Verdict, Violated
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.chain import graph_of
 from ginnacer_verify.graph.gradient import value_and_gradient
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
+from ginnacer_verify.loading.model import Model, as_network, box_of, shapes_for
 from ginnacer_verify.properties.property import Declared, Disjunct, Polytope, Property, Variable
 from ginnacer_verify.replay.attack import falsify
 from ginnacer_verify.replay.joint import subject
@@ -41,8 +43,8 @@ class Question:
 
 
 def monotone(
-    network: Network | Graph,
-    box: Box,
+    model: Model,
+    box: Box | tuple[ArrayLike, ArrayLike],
     *,
     input: int,  # noqa: A002
     output: int,
@@ -50,9 +52,21 @@ def monotone(
     timeout: float = 60.0,
     seed: int = 0,
 ) -> Verdict:
-    """Whether an output never falls (direction "up") or never rises ("down") while one input rises and others stay.
+    """Whether an output never falls while one input rises and all others stay.
 
-    `Violated` carries two inputs in one vector: all of the first, and last the value of that input in the second."""
+    A counterexample carries two inputs in one vector: all of the first, and last the value of that input in the second.
+
+    Args:
+        model: A file, an ONNX model, its bytes, a torch module or a network that was read.
+        box: Where the inputs lie, as a `Box` or as (lower, upper).
+        input: The input that rises, counted from 0.
+        output: The output, counted from 0.
+        direction: "up" if the output must not fall, "down" if it must not rise.
+        timeout: Seconds for everything.
+        seed: Of the inputs that are tried.
+    """
+    box = box_of(box)
+    network = as_network(model, shapes_for((box.inputs,)))
     if direction not in DIRECTIONS:
         raise InputError(f"direction={direction!r} is unknown; choose one of {', '.join(DIRECTIONS)}")
     for what, index, size in (("input", input, network.inputs), ("output", output, network.outputs)):
@@ -121,7 +135,7 @@ def decide(graph: Graph, question: Question, prop: Property, deadline: Deadline,
         if rounds % 16 == 0 and (found := falsify(judge, prop.disjuncts, random, deadline.within(deadline.left / 4))):
             return Violated(found, numbers(boxes))
         if deadline.passed:
-            return Undecided("time ran out: raise --timeout", timeout=True, statistics=numbers(boxes))
+            return Undecided(REACHED, timeout=True, statistics=numbers(boxes))
         batch, open_ = open_[-BATCH:], open_[:-BATCH]
         lower, upper = (np.array(ends) for ends in zip(*batch, strict=True))
         least, _ = slopes(graph, row, tightened(graph, lower, upper, deadline=deadline))
@@ -145,9 +159,18 @@ def _halves(lower: Array, upper: Array, root: Box) -> list[tuple[Array, Array]]:
     return [(lower, left), (right, upper)]
 
 
-def lipschitz(network: Network | Graph, box: Box, norm: str = "inf") -> tuple[float, float]:
-    """Two numbers between which the least Lipschitz constant of the network on a box lies, for a norm of inputs and of
-    outputs: the largest norm of a derivative at sampled inputs, and that of the bounds of all derivatives."""
+def lipschitz(model: Model, box: Box | tuple[ArrayLike, ArrayLike], norm: str = "inf") -> tuple[float, float]:
+    """Two numbers between which the least Lipschitz constant of a network on a box lies.
+
+    The first is the largest norm of a derivative at sampled inputs, the second that of the bounds of all derivatives.
+
+    Args:
+        model: A file, an ONNX model, its bytes, a torch module or a network that was read. Its functions are ReLUs.
+        box: Where the inputs lie, as a `Box` or as (lower, upper).
+        norm: "inf", "2" or "1", of inputs and of outputs.
+    """
+    box = box_of(box)
+    network = as_network(model, shapes_for((box.inputs,)))
     if norm not in NORMS:
         raise InputError(f"norm={norm!r} is unknown; choose one of {', '.join(NORMS)}")
     if box.inputs != network.inputs:

@@ -52,20 +52,34 @@ def verify(
     certificate: str | Path | None = None,
     record: Record | None = None,
 ) -> Verdict:
-    """Decide whether the network can reach the property's unsafe set.
+    """Decide whether a network can reach what a property calls unsafe.
 
-    The model is a network, a file, an ONNX model or its bytes, or a torch module; the property is one, or a file.
-    A property about several networks takes them by name, `{"f": f, "g": g}`. `Holds` is proved in real arithmetic on
-    the network's weights; with the arithmetic "float32" for the network as it is executed in its own precision, in
-    whatever order sums are taken. `Violated` carries an input that was replayed in the network's own precision;
-    `Undecided` says why. The timeout is one deadline for everything. `restarts` is how often the falsifier starts per
-    disjunct; 0 switches it off. `backend` ("highs"), `abstraction` ("relational", or one of the network to start from),
-    `options` (how it begins: centroid, strategy, ...), `initial` ("relaxed"), `refine` ("split", or a function) and
-    `per_round` (8) are for the loop, and any of them chooses it unless an engine is named; `threads` (default: all
-    cores) is for the native engine. `observe` sees at least one moment of every run.
+    `Holds` is a proof for all real inputs; `Violated` carries an input that was replayed in the network's own
+    precision; `Undecided` says why, and how far it came.
 
-    `certificate` is a file for a proof that ginnacer-check accepts; the verdict's `certificate` says whether there is
-    one. A property that did not come from a file is written beside it. `record` is told what a certificate needs."""
+    Args:
+        model: A file, an ONNX model, its bytes, a torch module or a network that was read. A property about several
+            networks takes them by name, `{"f": f, "g": g}`.
+        prop: A property, or a VNN-LIB file.
+        timeout: Seconds for everything, reading included.
+        engine: Who decides; "auto" chooses by the size of the network and of the property.
+        backend: The solver of the loop, by name or as an object. This and the next five choose the engine "cegar".
+        abstraction: What the solver is asked about: "relational" (default), "paper", "linear", "elboher", "prabhakar",
+            or an abstraction of the network to start from.
+        options: How an abstraction begins: centroid, strategy, layers, inputs, clip.
+        initial: Which ReLUs the first query keeps: "relaxed" (none, default), "ginnacer", "exact" or "needed".
+        refine: How a spurious counterexample refines the abstraction: "split" (default), ..., or a function.
+        per_round: How many ReLUs to refine at once (8).
+        seed: Of everything random.
+        restarts: How often the search for counterexamples starts per part of the property; 0 switches it off.
+        threads: Threads to use (default: all cores).
+        observe: Called with each step of the run, at least once.
+        arithmetic: What a proof is about: "real" numbers, or "float32" for the network as it is executed in its own
+            precision, with sums in any order.
+        certificate: A file for a proof that ginnacer-check accepts; the verdict's `certificate` says whether there is
+            one. A property that did not come from a file is written beside it.
+        record: Is told what a certificate needs.
+    """
     _check_numbers(timeout, per_round, seed, restarts, threads)
     asked = Asked(backend, abstraction, options, initial, refine, per_round)
     engine = asked.engine(engine)
@@ -80,7 +94,10 @@ def verify(
         foldable = record is None and engine != "cegar"
         problem = Problem.of(model, prop, deadline, engine=engine, arithmetic=arithmetic, foldable=foldable)
     except OutOfTime as late:
-        return Undecided(str(late), timeout=True, statistics=Statistics(seconds=deadline.spent))
+        known = len(prop.disjuncts) if isinstance(prop, Property) else 0
+        return _with_share(
+            Undecided(str(late), timeout=True, statistics=Statistics(seconds=deadline.spent, parts=known))
+        )
     choice = _choice(problem, engine)
     parts(problem.prop)  # refuses boxes without ends
     told = _Told(observe, choice.rule)

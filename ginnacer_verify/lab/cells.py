@@ -119,7 +119,7 @@ def _computed(cells: Sequence[Cell], setting: Setting, jobs: int) -> Iterator[Ou
             try:
                 yield future.result()
             except BrokenProcessPool:
-                text = "its process ended, perhaps for want of memory: run again with -j 1"
+                text = "its process ended, perhaps because memory ran out: run again with -j 1"
                 yield Outcome(futures[future], (), 0.0, text)
 
 

@@ -107,7 +107,7 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
         axis.set_yticks(range(len(instances)), instances if axis is axes[0] else [])
         axis.invert_yaxis()
     axes[2].set_xlabel("ReLUs in the hardest query (0 drawn at 0.5)")
-    axes[1].set_title("filled: proved; hollow: time ran out or no answer", fontsize="medium")
+    axes[1].set_title("filled: proved; hollow: time limit reached or no answer", fontsize="medium")
     legend(figure, axes, fontsize="small")
     return {"refinement": figure}
 

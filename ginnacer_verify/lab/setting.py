@@ -49,7 +49,7 @@ class Setting:
         chosen = usual if networks is None else tuple(dict.fromkeys(networks.split(",")))
         unknown = [name for name in chosen if name not in NETWORKS]
         if unknown:
-            raise InputError(f"there is no network {unknown[0]!r}; choose of {', '.join(NETWORKS)}")
+            raise InputError(f"there is no network {unknown[0]!r}; choose from {', '.join(NETWORKS)}")
         public = benchmarks or Path(os.environ.get("GINNACER_BENCHMARKS", ROOT.parent / "shared" / "benchmarks"))
         seconds = timeout or (QUICK_TIMEOUT if quick else TIMEOUT)
         full = cls(False, seed, chosen, timeout=seconds, benchmarks=str(public), own=str(own or own_instances()))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ginnacer_verify.deadline import FOREVER, Deadline
-from ginnacer_verify.errors import NetworkError
+from ginnacer_verify.errors import NetworkError, plainly
 from ginnacer_verify.graph.chain import chain_of, graph_of
 from ginnacer_verify.graph.graph import Graph
 from ginnacer_verify.graph.network import Network
@@ -23,7 +23,11 @@ def load(source: "str | Path | bytes | onnx.ModelProto", *, deadline: Deadline =
     """The network in an `.onnx` or `.nnet` file, possibly compressed with gzip, or in an ONNX model.
 
     An ONNX network is compared with onnxruntime on random points and refused if the two disagree.
-    Raises OutOfTime when the deadline passes."""
+
+    Args:
+        source: A file, the bytes of one, or an `onnx.ModelProto`.
+        deadline: Raises OutOfTime when it passes.
+    """
     if isinstance(source, bytes):
         return parse_onnx(_unzipped(source, deadline), deadline=deadline)
     if not isinstance(source, str | Path):
@@ -64,14 +68,16 @@ def _read_bytes(file: Path, deadline: Deadline = FOREVER) -> bytes:
     try:
         return _unzipped(file.read_bytes(), deadline)
     except OSError as problem:
-        raise NetworkError(f"it cannot be read: {problem.strerror or problem}") from problem
+        raise NetworkError(plainly(problem)) from problem
 
 
 def _unzipped(content: bytes, deadline: Deadline = FOREVER) -> bytes:
     try:
         return unpacked(content, deadline)
-    except (Damaged, TooLarge) as problem:
-        raise NetworkError(f"it cannot be read: {problem}") from problem
+    except Damaged as problem:
+        raise NetworkError(f"damaged gzip data: {problem}") from problem
+    except TooLarge as problem:
+        raise NetworkError(str(problem)) from problem
 
 
 @contextmanager

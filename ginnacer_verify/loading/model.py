@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ginnacer_verify.arrays import Array
+from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import FOREVER, Deadline
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.graph import Graph, Shape
@@ -30,12 +31,23 @@ def as_network(model: Model, shapes: Sequence[Shape] = (), deadline: Deadline = 
 
     if is_module(model):
         return from_torch(model, _fitting(model, shapes))
-    raise InputError(f"a {type(model).__name__} is no model; give a file, bytes, an ONNX model or a torch module")
+    raise InputError(f"a {type(model).__name__} is not a model; give a file, bytes, an ONNX model or a torch module")
 
 
 def values_of(x: ArrayLike) -> Array:
     """An input as an array of float64: lists, arrays and tensors alike."""
-    return np.asarray(x.detach().cpu() if hasattr(x, "detach") else x, dtype=np.float64)
+    try:
+        return np.asarray(x.detach().cpu() if hasattr(x, "detach") else x, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"numbers are needed, in an array or in lists of equal lengths ({problem})") from problem
+
+
+def box_of(ends: Box | tuple[ArrayLike, ArrayLike]) -> Box:
+    """A box, or its lower and its upper ends in any shape."""
+    if isinstance(ends, Box):
+        return ends
+    lower, upper = map(values_of, ends)
+    return Box(lower.ravel(), upper.ravel())
 
 
 def shapes_for(shape: Shape) -> list[Shape]:

@@ -22,9 +22,9 @@ def parse_nnet(content: bytes) -> Network:
             layers.append(Layer(weight.reshape(size, before), bias))
             at += 2 * size
     except (IndexError, ValueError, OverflowError) as problem:
-        raise NetworkError(f"this is no well-formed NNet file: {problem}") from problem
+        raise NetworkError(f"this is not a well-formed NNet file: {problem}") from problem
     if sizes[0] != inputs or len(layers) != depth or at != len(lines):
-        raise NetworkError("this is no well-formed NNet file: its sizes and its numbers do not fit together")
+        raise NetworkError("this is not a well-formed NNet file: its sizes and its numbers do not fit together")
     return Network(tuple(layers))
 
 
@@ -34,4 +34,4 @@ def _numbers(content: bytes) -> list[list[float]]:
         lines = [line for line in content.decode().splitlines() if line.strip() and not line.startswith("//")]
         return [[float(word) for word in line.split(",") if word.strip()] for line in lines]
     except ValueError as problem:  # UnicodeDecodeError is one of them
-        raise NetworkError(f"this is no NNet file: {problem}") from problem
+        raise NetworkError(f"this is not an NNet file: {problem}") from problem

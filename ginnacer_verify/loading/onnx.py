@@ -67,7 +67,7 @@ def _no_model(content: bytes) -> str:
     """What the bytes are instead."""
     if content.lstrip()[:1] in {b";", b"("}:
         return "not an ONNX model but a text, such as VNN-LIB; are the arguments swapped?"
-    return "not an ONNX model, or one without any node"
+    return "not an ONNX model, or one without any node" if content else "the file is empty"
 
 
 def operator_uses(model: "onnx.ModelProto") -> list[OperatorUse]:
@@ -132,7 +132,7 @@ class _Reading:
     ) -> tuple[Value | Whole, ...]:
         missing = [name for name in node.input if name and name not in values]
         if missing:
-            raise UnsupportedOperator(_operator(node), label, f"its input {missing[0]!r} is no output that we read")
+            raise UnsupportedOperator(_operator(node), label, f"its input {missing[0]!r} is not an output that we read")
         inputs = tuple(values[name] if name else None for name in node.input)
         try:
             with np.errstate(all="ignore"):  # what is not finite is refused when it becomes a weight

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 
 
 def from_torch(module: "torch.nn.Module", input_shape: Sequence[int]) -> Graph:
-    """The network that `module` computes in evaluation mode on inputs of `input_shape`, the batch of one included.
+    """The network that a torch module computes in evaluation mode.
 
-    The module can be of any class whose `forward` takes and gives one tensor and does the same whatever the values."""
+    Args:
+        module: Of any class whose `forward` takes and gives one tensor and does the same whatever the values.
+        input_shape: The shape of its input, with a batch of one: `(1, 3, 32, 32)`.
+    """
     import torch
 
     module = deepcopy(module).eval().cpu()

@@ -137,7 +137,29 @@ Windows = Record.of(
     long stride_down, stride_across, dilation_down, dilation_across, above, left
     """,
 )
-RECORDS = (Net, Batch, Layers, Climb, Rows, Packing, Table, Windows)
+Tape = Record.of(
+    "Tape",
+    """
+    long inputs, length, blocks, outputs, rows, disjuncts
+    long stride, spread, roundings
+    long* kinds, starts, entries, columns
+    double* weights, bends
+    long* wanted, touches, touched_block, touched_from, touched_to
+    double* constants, slacks
+    long* output, output_block
+    double* row_weights, offsets
+    long* first_members, members
+    """,
+)
+Cells = Record.of(
+    "Cells",
+    """
+    long* owner
+    double* low, high, points, bounds
+    long* open, splits, worst, unstable
+    """,
+)
+RECORDS = (Net, Batch, Layers, Climb, Rows, Packing, Table, Windows, Tape, Cells)
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "choose": (LONG, [LONG]),
     "boxes_room": (LONG, [LONG] * 4),
@@ -158,6 +180,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pull_float": (None, [ADDRESS, LONG, *[ADDRESS] * 5]),
     "push_double": (None, [ADDRESS, LONG, *[ADDRESS] * 5]),
     "pull_double": (None, [ADDRESS, LONG, *[ADDRESS] * 5]),
+    "cells_room": (LONG, [LONG] * 4),
+    "bound_cells": (None, [ADDRESS, ADDRESS, LONG, LONG, ADDRESS]),
 }
 """What the extension exports, each behind `ginnacer_`: its result and its arguments."""
 

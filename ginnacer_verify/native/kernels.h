@@ -2,6 +2,7 @@
 
 #include "boxes.h"
 #include "phases.h"
+#include "tape.h"
 
 #define REAL float
 #define LANE WIDE
@@ -15,4 +16,4 @@
 #define NAME(x) x##_double
 #include "convolve.h"
 
-const Kernels VARIANT = {bound_boxes, worst_row, climb, push_float, pull_float, push_double, pull_double};
+const Kernels VARIANT = {bound_boxes, worst_row, climb, push_float, pull_float, push_double, pull_double, bound_cells};

@@ -34,7 +34,8 @@ EXPORT int64_t ginnacer_choose(int64_t most) {
 
 /* The size of each record, in the order of the header; 0 behind the last. */
 EXPORT const int64_t ginnacer_sizes[] = {sizeof(Net),  sizeof(Boxes),   sizeof(Reduced), sizeof(Climb),
-                                         sizeof(Rows), sizeof(Packing), sizeof(Table),   sizeof(Windows), 0};
+                                         sizeof(Rows), sizeof(Packing), sizeof(Table),   sizeof(Windows),
+                                         sizeof(Tape), sizeof(Cells),   0};
 
 /* How many doubles `ginnacer_bound_boxes` needs. */
 EXPORT int64_t ginnacer_boxes_room(int64_t inputs, int64_t relus, int64_t widest, int64_t rows) {
@@ -93,6 +94,19 @@ EXPORT void ginnacer_pull_double(const Windows *windows, int64_t batch, const do
                                  double *x, double *space, void *places) {
     const int64_t runs = windows->outputs * windows->high * windows->wide;
     chosen->pull_double(windows, batch, kernel, y, x, space, (const double **)places, (int64_t *)places + runs);
+}
+
+/* How many doubles `ginnacer_bound_cells` needs; 0 where it was not compiled. */
+EXPORT int64_t ginnacer_cells_room(int64_t inputs, int64_t values, int64_t blocks, int64_t rows) {
+#if defined(__GNUC__)
+    return 8 * (values * (1 + inputs + 16) + (rows + 2) * (inputs + 5) + inputs * (4 * inputs + 7)) + 2 * blocks + 64;
+#else
+    return 0;
+#endif
+}
+
+EXPORT void ginnacer_bound_cells(const Tape *tape, const Cells *cells, int64_t first, int64_t last, double *space) {
+    chosen->bound_cells(tape, cells, first, last, space);
 }
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "kernels", "Called through ctypes.", -1, NULL};

@@ -99,6 +99,40 @@ typedef struct {
     int64_t stride_down, stride_across, dilation_down, dilation_across, above, left;
 } Windows;
 
+/* A graph over the inputs that vary, value by value (engines/boxes/tape.py): each is an input, a sum or a function of
+   values before it. Values of one kind that follow each other are a block. The first values are the inputs. */
+typedef struct {
+    int64_t inputs, length, blocks, outputs, rows, disjuncts; /* `length` values */
+    int64_t stride, spread, roundings; /* between two boxes' constants; uses of a value, roundings of a weight, at most */
+    const int64_t *kinds;         /* per block, */
+    const int64_t *starts;        /* and its first value */
+    const int64_t *entries;       /* per value: where its entries begin, */
+    const int64_t *columns;       /* the value that each of them stands for, */
+    const double *weights;        /* and its weight in a sum */
+    const double *bends;          /* per value: the slope of a bent function on the left */
+    const int64_t *wanted;        /* per value: 1 if it enters a bent function only, 2 any function, 0 none */
+    const int64_t *touches;       /* per value: where its stretches begin: of blocks that its entries lie in, */
+    const int64_t *touched_block; /* which block, */
+    const int64_t *touched_from;  /* from which value */
+    const int64_t *touched_to;    /* to which */
+    const double *constants;      /* per disjuncts' box and value, */
+    const double *slacks;         /* and how far these may be off */
+    const int64_t *output;        /* the values that are outputs, */
+    const int64_t *output_block;  /* and where they are */
+    const double *row_weights;    /* per box: the property's rows, */
+    const double *offsets;        /* and what they must exceed to be out of reach */
+    const int64_t *first_members; /* per disjunct: where its rows begin in */
+    const int64_t *members;
+} Tape;
+
+/* A batch of boxes on a tape: each one's disjuncts' box, its ends, and the disjuncts that are open, one bit each; and
+   what is found. */
+typedef struct {
+    const int64_t *owner;
+    double *low, *high, *points, *bounds;
+    int64_t *open, *splits, *worst, *unstable;
+} Cells;
+
 /* What is compiled once per kind of processor. */
 typedef struct {
     void (*bound_boxes)(const Net *, const Boxes *, int64_t first, int64_t last, double *space);
@@ -112,6 +146,7 @@ typedef struct {
                         double *space, const double **runs);
     void (*pull_double)(const Windows *, int64_t batch, const double *kernel, const double *y, double *x,
                         double *space, const double **runs, int64_t *count);
+    void (*bound_cells)(const Tape *, const Cells *, int64_t first, int64_t last, double *space);
 } Kernels;
 
 extern const Kernels ginnacer_baseline, ginnacer_v3, ginnacer_v4;

@@ -1,7 +1,7 @@
 """Local methods by name: linear bounds on a box, ours and those of the library auto_LiRPA.
 
-Of FastLin there are three readings (docs/lab.md): as its authors define it, with ranges from intervals, and layer by
-layer without any substitution."""
+Of FastLin there are three readings (docs/results/paper.md): as its authors define it, with ranges from intervals, and
+layer by layer without any substitution."""
 
 from collections.abc import Callable
 from functools import partial

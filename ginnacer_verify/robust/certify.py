@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from ginnacer_verify.loading import load
 from ginnacer_verify.loading.model import Model, as_network, shapes_for, values_of
 from ginnacer_verify.loading.workers import workers
 from ginnacer_verify.properties.build import Norm
+from ginnacer_verify.robust.lines import Lines
 from ginnacer_verify.robust.radius import radius
 from ginnacer_verify.robust.robustness import RANGE, content_of, predicted, property_of
 from ginnacer_verify.shown import Shown
@@ -107,11 +109,23 @@ def certify(
     progress: Callable[[int, int, Result | None], None] | None = None,
     **options: Any,
 ) -> Certified:
-    """Whether each input keeps its label within `eps`, or within each of several.
+    """Whether each input of a data set keeps its label.
 
-    `timeout` is for one input and radius. With a `folder` results are kept in `folder/results.jsonl` and taken up from
-    there. `radii` also narrows each certified or attacked input's radius. Other options are those of `verify`."""
-    points, wanted = values_of(inputs), np.asarray(values_of(labels), dtype=np.int64).ravel()
+    Args:
+        model: A file, an ONNX model, its bytes, a torch module or a network that was read.
+        inputs: One input per row.
+        labels: One class per input.
+        eps: How far inputs may be moved: a number, or several for as many rows of the result's `table`.
+        norm: How distances are measured: "inf" (the largest change of a value), 2 or 1.
+        within: The range of values that inputs can have, or None for any.
+        timeout: Seconds for one input and radius.
+        folder: Where results are kept, in `results.jsonl`: a second call takes up what the first one left.
+        jobs: How many inputs at a time, in processes of their own.
+        radii: Also look for the largest radius of each input.
+        progress: Called with the number of results that are there, of all, and the last one.
+        options: Those of `verify`.
+    """
+    points, wanted = np.atleast_1d(values_of(inputs)), np.ravel(values_of(labels))
     if not len(wanted) or len(points) != len(wanted):
         raise InputError(f"{len(points)} inputs and {len(wanted)} labels do not fit together")
     network = as_network(model, shapes_for(points.shape[1:]))
@@ -120,6 +134,7 @@ def certify(
     distances = [float(one) for one in np.atleast_1d(values_of(eps))]
     if not all(0 <= one < np.inf for one in distances):
         raise InputError("eps must be one or several finite numbers, 0 or more")
+    _check_values(points, wanted, network.outputs, within)
     common = {"norm": norm, "within": within, "timeout": timeout, "radii": radii, "options": options}
     content = content_of(network)
     tasks = [
@@ -127,16 +142,30 @@ def certify(
         for one in distances
         for index, (row, label) in enumerate(zip(points.reshape(len(wanted), -1), wanted, strict=True))
     ]
-    journal = Journal(Path(folder) if folder is not None else None)
     tell = progress or (lambda done, total, result: None)
-    asked = {task.digest for task in tasks}
-    found = {digest: result for digest, result in journal.read().items() if digest in asked}
-    tell(len(found), len(tasks), None)
-    for result in _computed(network, [task for task in tasks if task.digest not in found], jobs):
-        found[result.digest] = result
-        journal.add(result)
-        tell(len(found), len(tasks), result)
+    with closing(Journal(None if folder is None else Path(folder))) as journal:
+        asked = {task.digest for task in tasks}
+        found = {digest: result for digest, result in journal.read().items() if digest in asked}
+        tell(len(found), len(tasks), None)
+        for result in _computed(network, [task for task in tasks if task.digest not in found], jobs):
+            found[result.digest] = result
+            journal.add(result)
+            tell(len(found), len(tasks), result)
     return Certified(tuple(found[task.digest] for task in tasks))
+
+
+def _check_values(points: Array, labels: Array, classes: int, within: tuple[float, float] | None) -> None:
+    """Refuse what would silently count as misclassified."""
+    low, high = within or (-np.inf, np.inf)
+    if not low <= high:
+        raise InputError(f"the range of values must have a lower and an upper end, not {low:g} and {high:g}")
+    if not np.isfinite(points).all():
+        raise InputError("an input holds a value that is not a finite number")
+    if points.min() < low or points.max() > high:
+        reach = f"the inputs reach from {points.min():g} to {points.max():g}, outside of the range {low:g} to {high:g}"
+        raise InputError(f"{reach}: scale them, or give the range that they have")
+    if not np.isin(labels, np.arange(classes)).all():
+        raise InputError(f"labels must be class numbers from 0 to {classes - 1}")
 
 
 def _task(content: bytes, index: int, x: Array, label: int, eps: float, common: dict[str, Any]) -> Task:
@@ -149,16 +178,15 @@ class Journal:
     """The results of a folder, one JSON line each; without a folder, nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
-        self.file = None if folder is None else folder / "results.jsonl"
+        self.lines: Lines | None = None
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+            self.lines = Lines(folder / "results.jsonl")
 
     def read(self) -> dict[str, Result]:
-        """By digest; a line that was cut off by an interruption counts as not there."""
-        if self.file is None or not self.file.exists():
-            return {}
+        """By digest; a line that is not ours counts as not there."""
         found = {}
-        for line in self.file.read_text().splitlines():
+        for line in self.lines.path.read_text().splitlines() if self.lines else ():
             try:
                 values = json.loads(line)
                 found[values["digest"]] = Result(**{**values, "adversarial": tuple(values["adversarial"])})
@@ -167,10 +195,12 @@ class Journal:
         return found
 
     def add(self, result: Result) -> None:
-        if self.file is not None:
-            ended = not self.file.exists() or self.file.read_bytes()[-1:] in (b"\n", b"")
-            with self.file.open("a") as file:
-                file.write(("" if ended else "\n") + json.dumps(asdict(result)) + "\n")
+        if self.lines:
+            self.lines.append(json.dumps(asdict(result)), "run the same again")
+
+    def close(self) -> None:
+        if self.lines:
+            self.lines.close()
 
 
 def _computed(network: Network | Graph, tasks: Sequence[Task], jobs: int) -> Iterator[Result]:

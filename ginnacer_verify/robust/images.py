@@ -34,7 +34,7 @@ def image(values: Array, shape: tuple[int, ...]) -> NDArray[Any]:
     if len(sides) == 3 and 3 in (sides[0], sides[2]):
         colours = values.reshape(sides)
         return colours.transpose(1, 2, 0) if sides[0] == 3 else colours
-    raise InputError(f"inputs of shape {list(shape)} are no image; write the counterexample as .npy or text")
+    raise InputError(f"inputs of shape {list(shape)} are not images; write the counterexample as .npy or text")
 
 
 def is_image(shape: tuple[int, ...]) -> bool:

@@ -56,10 +56,21 @@ def radius(
     observe: "Callable[[Radius], None] | None" = None,
     **options: Any,
 ) -> Radius:
-    """The largest proved and the smallest refuted radius around `x`, brought nearer to each other by halving.
+    """The largest proved and the smallest refuted radius around an input, brought nearer to each other by halving.
 
-    It ends when they differ by less than the share `precision` of the refuted one, when time is up, or when what is
-    left is undecided. `largest` is where it begins. The other options are those of `verify`."""
+    Args:
+        model: A file, an ONNX model, its bytes, a torch module or a network that was read.
+        x: The input, in the network's shape or flat.
+        label: The class that inputs must have; by default the one that `x` has.
+        norm: How distances are measured: "inf" (the largest change of a value), 2 or 1.
+        targets: The classes that must not be chosen instead; by default all others.
+        within: The range of values that inputs can have, or None for any.
+        largest: The radius to begin with.
+        precision: It ends when both radii differ by less than this share of the refuted one.
+        timeout: Seconds for everything.
+        observe: Called with what is known after each question.
+        options: Those of `verify`.
+    """
     if not (0 < largest < np.inf and 0 < precision < 1):
         raise InputError("largest must be a positive number, and precision a share between 0 and 1")
     deadline = Deadline.after(timeout)

@@ -34,10 +34,18 @@ def robustness(
     within: tuple[float, float] | None = RANGE,
     **options: Any,
 ) -> Verdict:
-    """Whether all inputs within `eps` of `x` are classified as `label` (default: as `x` is).
+    """Whether all inputs near one keep its label.
 
-    `norm` is "inf", 2 or 1; in the maximum norm, `eps` can be one number per input. `within` is the range of values
-    that inputs can have, None for any. The other options are those of `verify`."""
+    Args:
+        model: A file, an ONNX model, its bytes, a torch module or a network that was read.
+        x: The input, in the network's shape or flat.
+        label: The class that inputs must have; by default the one that `x` has.
+        eps: How far inputs may be moved; in the maximum norm also one number per value of `x`.
+        norm: How distances are measured: "inf" (the largest change of a value), 2 or 1.
+        targets: The classes that must not be chosen instead; by default all others.
+        within: The range of values that inputs can have, or None for any.
+        options: Those of `verify`.
+    """
     network = as_network(model, shapes_for(values_of(x).shape))
     prop = property_of(network, x, label, eps, norm=norm, targets=targets, within=within)
     return verify(network, prop, **options)
@@ -75,10 +83,17 @@ def content_of(network: Network | Graph) -> bytes:
 
 
 def along(model: Model, x: ArrayLike, *directions: ArrayLike, within: tuple[float, float] | None = RANGE) -> Graph:
-    """The network as a function of t alone: its input is `x + t[0] * directions[0] + ...`, clipped to `within`.
+    """The network as a function of t alone: its input is `x + t[0] * directions[0] + ...`, clipped to a range.
 
     One direction of ones is brightness; `x - x.mean()` is contrast. Verify it as any network with so many inputs:
-    `gv.robustness(gv.along(model, x, np.ones_like(x)), [0.0], label, 0.2, within=None)`."""
+    `gv.robustness(gv.along(model, x, np.ones_like(x)), [0.0], label, 0.2, within=None)`.
+
+    Args:
+        model: A file, an ONNX model, its bytes, a torch module or a network that was read.
+        x: The input that t = 0 stands for.
+        directions: What each t adds, in the shape of `x`.
+        within: The range of values that inputs can have, or None for any.
+    """
     point, rows = values_of(x), [values_of(one).ravel() for one in directions]
     network = as_network(model, shapes_for(point.shape))
     if not rows or any(len(row) != network.inputs for row in rows) or point.size != network.inputs:

@@ -107,7 +107,7 @@ class NativeRun(Run):
                     return judgement
         if not inputs or not self.falsify:
             return None
-        near = _around(inputs[0], disjuncts[0].box)
+        near = around_in(inputs[0], disjuncts[0].box)
         return attack(self.judge, disjuncts[0], near, near.sample(self.random, 8), self.deadline)
 
     def _disjunct(self, search: Search, x: Array, owner: int) -> Disjunct:
@@ -119,7 +119,7 @@ class NativeRun(Run):
         return search.problem.members[int(excess.argmin())]
 
 
-def _around(x: Array, box: Box) -> Box:
+def around_in(x: Array, box: Box) -> Box:
     """A small box around a point, inside of the given one."""
     reach = NEIGHBOURHOOD * box.width
     return Box(np.maximum(box.lower, x - reach), np.minimum(box.upper, x + reach))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,12 @@ gives at most about so many halves, or twice as many as it has boxes."""
 
 
 @dataclass(frozen=True, eq=False)
-class Boxes:
-    """Some boxes, one per row, each with its disjunct and the bounds of its neurons."""
+class Halvable:
+    """Some boxes, one per row, each with whose it is."""
 
     owner: Integers
     low: Array
     high: Array
-    lower: Array
-    upper: Array
 
     @property
     def size(self) -> int:
@@ -46,15 +44,15 @@ class Boxes:
     def arrays(self) -> tuple[NDArray[Any], ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
 
-    def part(self, which: slice | NDArray[np.intp]) -> "Boxes":
-        return Boxes(*(values[which] for values in self.arrays))
+    def part(self, which: slice | NDArray[np.intp]) -> Self:
+        return type(self)(*(values[which] for values in self.arrays))
 
     @classmethod
-    def joined(cls, parts: Sequence["Boxes"]) -> "Boxes":
+    def joined(cls, parts: Sequence[Self]) -> Self:
         return cls(*(np.concatenate(values) for values in zip(*(part.arrays for part in parts), strict=True)))
 
     @np.errstate(over="ignore")
-    def halved(self, chosen: NDArray[np.intp], splits: Integers) -> "Boxes":
+    def halved(self, chosen: NDArray[np.intp], splits: Integers) -> Self:
         """Two boxes for each chosen one."""
         twice = self.part(np.repeat(chosen, 2))
         low, high = self.low[chosen], self.high[chosen]
@@ -66,10 +64,21 @@ class Boxes:
         return twice
 
 
-class Frontier:
+@dataclass(frozen=True, eq=False)
+class Boxes(Halvable):
+    """Boxes of disjuncts, with bounds of their neurons."""
+
+    lower: Array
+    upper: Array
+
+
+B = TypeVar("B", bound=Halvable)
+
+
+class Frontier(Generic[B]):
     """The open boxes: a stack of batches, so that neither adding nor taking touches those below."""
 
-    def __init__(self, boxes: Boxes) -> None:
+    def __init__(self, boxes: B) -> None:
         self._stack = [boxes]
 
     def __len__(self) -> int:
@@ -80,13 +89,13 @@ class Frontier:
         """How many disjuncts have open boxes."""
         return len(set().union(*(boxes.owner.tolist() for boxes in self._stack)))
 
-    def __iter__(self) -> Iterator[Boxes]:
+    def __iter__(self) -> Iterator[B]:
         """The batches, those that are taken last first."""
         return iter(self._stack)
 
-    def take(self, count: int) -> Boxes:
+    def take(self, count: int) -> B:
         """Remove the last `count` boxes, or as many as there are, and return them."""
-        taken: list[Boxes] = []
+        taken: list[B] = []
         while self._stack and count:
             top = self._stack.pop()
             rest = max(0, top.size - count)
@@ -94,9 +103,9 @@ class Frontier:
             count -= taken[0].size
             if rest:
                 self._stack.append(top.part(slice(rest)))
-        return Boxes.joined(taken)
+        return type(taken[0]).joined(taken)
 
-    def add(self, boxes: Boxes) -> None:
+    def add(self, boxes: B) -> None:
         self._stack.append(boxes)
 
 

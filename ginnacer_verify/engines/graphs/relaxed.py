@@ -32,6 +32,8 @@ from ginnacer_verify.graph.graph import Affine, Apply, Graph, Input
 
 Place = tuple[int, int]
 """An element of a function: the number of its node, and its own there."""
+PROMISING = 8
+"""So many neurons whose decisions promise most are noted for each row."""
 VALUES = 400_000
 """So many values of the widest node are held at a time for a batch of rows: about what fits into the cache."""
 
@@ -130,7 +132,9 @@ class Relaxed:
             np.zeros(rows, np.float32),
             np.zeros((rows, self.inputs), np.bool_),
             np.zeros(rows, np.bool_),
+            np.full((rows, min(PROMISING, start.shape[1])), -1, np.int64),
         )
+        promised = np.zeros_like(start)
         here = np.arange(rows)
         m, mean, square = start.copy(), np.zeros_like(start), np.zeros_like(start)
         floor = np.float32(FLOOR) * np.abs(weight).mean(axis=1, keepdims=True)
@@ -150,11 +154,7 @@ class Relaxed:
                 break
             corner = np.where(plane < 0, middle + radius, middle - radius)
             gradient, gain = self._forward(corner, phase, m, used)
-            if gain.shape[1]:
-                best = gain.argmax(axis=1)
-                most = gain[np.arange(len(here)), best]
-                better = taken & (most > 0)
-                found.gain[here[better]], found.neuron[here[better]] = most[better], best[better]
+            promised[here[taken]] = gain[taken]
             if step == steps:
                 break
             m = _moved(m, gradient, used, phase, mean, square, floor, step)
@@ -165,7 +165,15 @@ class Relaxed:
                 here, phase = here[still], phase[still]
                 weight, bias, floor = weight[still], bias[still], floor[still]
                 m, mean, square = m[still], mean[still], square[still]
+        _rank(promised, found)
         return found
+
+    @np.errstate(all="ignore")
+    def bounds(self, weight: Single, bias: Single, phase: Phases, multipliers: Single) -> Single:
+        """Guesses of the bounds of rows with just these multipliers."""
+        _, plane, value = self._backward(weight, bias, phase, multipliers)
+        middle, radius = self._box
+        return np.asarray(value + plane @ middle - np.abs(plane) @ radius)
 
     def _backward(self, weight: Single, bias: Single, phase: Phases, m: Single) -> tuple[Single, Single, Single]:
         """The coefficients with which loose elements are met, by position; the plane on the box, and its constant."""
@@ -318,6 +326,19 @@ class Relaxed:
             np.broadcast_to(end, (rows, self.inputs)) for end in (self.known.box_lower, self.known.box_upper)
         )
         return Known(first, last, lower, upper, self.known.sizes), Choices(low, high, force)
+
+
+def _rank(promised: Single, found: Climbed) -> None:
+    """Note of each row the neurons whose decisions promise most."""
+    count = found.promising.shape[1]
+    if not count:
+        return
+    best = np.argpartition(promised, -count, axis=1)[:, -count:]
+    gain = np.take_along_axis(promised, best, axis=1)
+    order = np.argsort(-gain, axis=1, kind="stable")
+    best, gain = np.take_along_axis(best, order, axis=1), np.take_along_axis(gain, order, axis=1)
+    found.promising[:] = np.where(gain > 0, best, -1)
+    found.neuron[:], found.gain[:] = found.promising[:, 0], np.maximum(gain[:, 0], 0)
 
 
 def _before(graph: Graph, start: int) -> list[int]:

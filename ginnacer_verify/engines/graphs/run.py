@@ -30,6 +30,8 @@ TIGHTEN, GROW = 0.4, 0.5
 """The shares of the time left for the bounds of hidden values and, after that, for the trees of the rows."""
 STEPS_ROWS, STEPS = 20, 6
 """How often the multipliers of a row of the property are improved at the root of its tree, and elsewhere."""
+TRIED = 8
+"""Neurons that are tried before a leaf of a row of the property is split."""
 WIDTH, MOST = 32, 256
 """Leaves of each row, and of all rows, that are split in one round."""
 BYTES = 1.5e9
@@ -174,7 +176,7 @@ class GraphPhaseRun(Run):
             goal.append(np.full(len(polytope), k))
         relaxed = region.relaxed(last, self.deadline)
         wanted = Wanted(np.concatenate(rows), np.concatenate(bias), np.concatenate(goal), len(open_))
-        return Trees(relaxed, wanted, relaxed.phase, self.pool, self.deadline, steps=STEPS_ROWS)
+        return Trees(relaxed, wanted, relaxed.phase, self.pool, self.deadline, steps=STEPS_ROWS, tried=TRIED)
 
     def _attack(self, part: Part, grown: Grown) -> Counterexample | None:
         """Descend from the corners of the box where the latest bounds are attained."""

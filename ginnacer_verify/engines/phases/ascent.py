@@ -39,6 +39,8 @@ class Climbed:
     gain: Single
     corner: NDArray[np.bool_]
     flat: NDArray[np.bool_]
+    promising: NDArray[np.int64]
+    """(rows, some): the neurons whose decisions promise most, the best first, -1 where there are no more."""
 
 
 class Relaxation(Protocol):
@@ -58,6 +60,9 @@ class Relaxation(Protocol):
 
     def ascend(self, weight: Single, bias: Single, phase: Phases, start: Single, steps: int) -> Climbed:
         """Bounds of rows with their multipliers improved `steps` times."""
+
+    def bounds(self, weight: Single, bias: Single, phase: Phases, multipliers: Single) -> Single:
+        """Guesses of the bounds of rows with just these multipliers."""
 
     def rigorous(self, weight: Array, bias: Array, phase: Phases, multipliers: Single) -> Array:
         """Lower bounds of rows on the part of the box where their decisions hold."""

@@ -153,7 +153,11 @@ class Reduced:
             flat=flat,
         )
         call("climb", layers, task, space)
-        return Climbed(bound, best, neuron, gain, corner.view(np.bool_), flat.view(np.bool_))
+        return Climbed(bound, best, neuron, gain, corner.view(np.bool_), flat.view(np.bool_), neuron[:, None])
+
+    def bounds(self, weight: Single, bias: Single, phase: Phases, multipliers: Single) -> Single:
+        """Guesses of the bounds of rows with just these multipliers."""
+        return self.ascend(weight, bias, phase, multipliers, 0).bound
 
     def _record(self) -> Record:
         return Layers(

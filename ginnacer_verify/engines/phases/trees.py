@@ -31,8 +31,8 @@ Indices = NDArray[np.intp]
 
 @dataclass(eq=False)
 class Leaves:
-    """Open leaves of all trees: the row that each belongs to, its bound, how to split it next (-1: not at all), and its
-    number among all nodes."""
+    """Open leaves of all trees: the row that each belongs to, its bound, how to split it next (-1: not at all), its
+    number among all nodes, and the neurons that may be tried before it is split."""
 
     row: Indices
     bound: Array
@@ -40,6 +40,7 @@ class Leaves:
     multipliers: Single
     neuron: NDArray[np.int64]
     number: NDArray[np.int64]
+    promising: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.row)
@@ -83,10 +84,12 @@ class Trees:
         deadline: Deadline,
         *,
         steps: int,
+        tried: int = 1,
         record: Grown | None = None,
     ) -> None:
         self.grown = record
         self.by_goal: dict[int, int] = {}
+        self._tried = tried
         self.reduced, self.wanted, self._pool, self._deadline = reduced, wanted, pool, deadline
         with np.errstate(over="ignore"):  # what is infinite in float32 has no bound there, and proves nothing
             self._weight, self._bias = wanted.weight.astype(np.float32), wanted.bias.astype(np.float32)
@@ -117,11 +120,9 @@ class Trees:
         worst = self._worst(width)[:most]
         parents = self.leaves.chosen(worst)
         rows = np.arange(len(parents))
-        phase = np.repeat(parents.phase, 2, axis=0)
-        start = np.repeat(parents.multipliers, 2, axis=0)
-        for child, value in enumerate((ACTIVE, INACTIVE)):
-            phase[child::2][rows, parents.neuron] = value
-            start[child::2][rows, parents.neuron] = 0.0
+        if min(self._tried, parents.promising.shape[1]) > 1:
+            parents.neuron = self._best(parents)
+        phase, start = _halves(parents.phase, parents.multipliers, parents.neuron)
         if self.grown:
             children = self.nodes + 2 * rows
             splits = zip(parents.neuron.tolist(), children.tolist(), strict=True)
@@ -130,6 +131,24 @@ class Trees:
         self.latest.bound = np.maximum(self.latest.bound, np.repeat(parents.bound, 2))
         self.leaves = self.leaves.without(worst).with_(self.latest)
         self._close()
+
+    def _best(self, parents: Leaves) -> NDArray[np.int64]:
+        """Of the neurons that promise most the one whose decision raises the bounds of both halves most, with the
+        multipliers as they are."""
+        promising = parents.promising[:, : self._tried]
+        at, which = np.nonzero(promising >= 0)
+
+        def work(part: slice) -> Single:
+            own = at[part]
+            phase, start = _halves(parents.phase[own], parents.multipliers[own], promising[own, which[part]])
+            rows = np.repeat(parents.row[own], 2)
+            return self.reduced.bounds(self._weight[rows], self._bias[rows], phase, start)
+
+        found = list(self._pool.map(work, chunks(len(at), max(1, self.reduced.at_once // 2))))
+        raised = np.minimum(np.concatenate(found), 0).reshape(-1, 2) - parents.bound[at, None]
+        score = np.full(promising.shape, -1.0)
+        score[at, which] = np.nan_to_num(np.maximum(raised, 0), nan=0.0, posinf=0.0).sum(axis=1)
+        return np.asarray(promising[np.arange(len(parents)), score.argmax(axis=1)])
 
     def settle(self) -> Array:
         """The rigorous bound of each row, from all of its leaves."""
@@ -224,11 +243,22 @@ class Trees:
         found = list(self._pool.map(work, chunks(len(row), self.reduced.at_once)))
         bound = np.concatenate([np.zeros(0), *(part.bound for part in found)]).astype(np.float64)
         neuron = np.concatenate([np.zeros(0, np.int64), *(np.where(p.gain > 0, p.neuron, -1) for p in found)])
+        promising = np.concatenate([part.promising for part in found] or [np.zeros((0, 1), np.int64)])
         multipliers = np.concatenate([start[:0], *(part.multipliers for part in found)])
         if self.grown:
             multipliers = _rounded(multipliers, phase)
         corner = np.concatenate([np.zeros((0, self.reduced.inputs), np.bool_), *(part.corner for part in found)])
-        return Leaves(row, np.where(np.isnan(bound), -np.inf, bound), phase, multipliers, neuron, numbers), corner
+        bound = np.where(np.isnan(bound), -np.inf, bound)
+        return Leaves(row, bound, phase, multipliers, neuron, numbers, promising), corner
+
+
+def _halves(phase: Phases, multipliers: Single, neuron: NDArray[np.int64]) -> tuple[Phases, Single]:
+    """Two of each row, one after the other, with its neuron decided to be active and to be inactive."""
+    rows, phase, multipliers = np.arange(len(phase)), np.repeat(phase, 2, axis=0), np.repeat(multipliers, 2, axis=0)
+    for child, value in enumerate((ACTIVE, INACTIVE)):
+        phase[child::2][rows, neuron] = value
+        multipliers[child::2][rows, neuron] = 0.0
+    return phase, multipliers
 
 
 def _rounded(multipliers: Single, phase: Phases) -> Single:
