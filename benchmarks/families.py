@@ -1,11 +1,11 @@
 """Every network and property of the public sets: are they read, do they agree, do bounds hold, what is decided?
 
-    python benchmarks/families.py read READ.jsonl [FOLDER/instances.csv ...]
+    python benchmarks/families.py read READ.jsonl SAMPLES [FOLDER/instances.csv ...]
     python benchmarks/families.py table READ.jsonl RESULTS.jsonl ... > docs/results/families.md
 
 `read` takes each list's networks, each in a process of its own, and appends a line for each: what it is made of, how
 far it is from onnxruntime, its peak memory once its nodes are bounded on its first property's box, and how many of
-10 000 inputs of that box take some node out of its bounds (there must be none). Then it reads every property. What
+SAMPLES inputs of that box take some node out of its bounds (there must be none). Then it reads every property. What
 READ.jsonl has is not done again. `table` joins that with the results of `ginnacer bench run`."""
 
 import json
@@ -35,7 +35,6 @@ from ginnacer_verify.properties.vnnlib import read_vnnlib
 from ginnacer_verify.replay.joint import subject
 
 SETS = Path(__file__).resolve().parent.parent.parent / "shared" / "benchmarks"
-SAMPLES = 10_000
 WORK = 1e9
 """Nodes whose rows take more multiplications than this keep their intervals."""
 VALUES = 4_000_000
@@ -48,11 +47,12 @@ SLACK = 1e-9
 
 def main() -> int:
     match sys.argv[1:]:
-        case ["read", output, *lists]:
-            return read_all(Path(output), [Path(one) for one in lists] or sorted(SETS.glob("*/instances.csv")))
-        case ["network", path, number]:
-            print(json.dumps(network_facts(read_instances(Path(path))[int(number)])))
-        case ["property", path, number]:
+        case ["read", output, samples, *lists]:
+            chosen = [Path(one) for one in lists] or sorted(SETS.glob("*/instances.csv"))
+            return read_all(Path(output), int(samples), chosen)
+        case ["network", path, number, samples]:
+            print(json.dumps(network_facts(read_instances(Path(path))[int(number)], int(samples))))
+        case ["property", path, number, _]:
             print(json.dumps(property_facts(read_instances(Path(path))[int(number)])))
         case ["table", facts, *results]:
             rows = [row for file in results for row in read_rows(Path(file))[0]]
@@ -62,7 +62,7 @@ def main() -> int:
     return 0
 
 
-def read_all(output: Path, lists: Sequence[Path]) -> int:
+def read_all(output: Path, samples: int, lists: Sequence[Path]) -> int:
     """A line for every network and every property that has none yet; 1 if anything failed."""
     known = [json.loads(line) for line in output.read_text().splitlines()] if output.exists() else []
     done = {(one["family"], one["kind"], one["name"]) for one in known}
@@ -75,17 +75,18 @@ def read_all(output: Path, lists: Sequence[Path]) -> int:
                 if (instance.category, kind, name) in done:
                     continue
                 done.add((instance.category, kind, name))
-                own = [sys.executable, __file__, kind, str(path), str(number)]
+                own = [sys.executable, __file__, kind, str(path), str(number), str(samples)]
                 run = subprocess.run(own, capture_output=True, text=True, check=False)
                 line = {"family": instance.category, "kind": kind, "name": name}
-                line |= {"error": run.stderr.splitlines()[-1]} if run.returncode else json.loads(run.stdout)
+                said = (run.stderr.splitlines() or ["it was killed"])[-1].replace(f"{path.parent}/", "")
+                line |= {"error": said.rpartition("errors.")[2]} if run.returncode else json.loads(run.stdout)
                 failed += "error" in line or bool(line.get("outside"))
                 with output.open("a") as file:
                     file.write(json.dumps(line) + "\n")
     return 1 if failed else 0
 
 
-def network_facts(instance: Instance) -> dict[str, Any]:
+def network_facts(instance: Instance, samples: int) -> dict[str, Any]:
     """What there is to know about the networks of an instance: mostly one."""
     start, files = time.process_time(), instance.network_files
     graphs = {name: load(file) for name, file in files.items()}
@@ -104,7 +105,7 @@ def network_facts(instance: Instance) -> dict[str, Any]:
     start = time.process_time()
     known = tightened(graph, box.lower[None], box.upper[None], work=WORK)
     facts |= {"bound": time.process_time() - start, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
-    return facts | {"samples": SAMPLES, "outside": sum(outside(graph, known, x) for x in points(graph, box))}
+    return facts | {"samples": samples, "outside": sum(outside(graph, known, x) for x in points(graph, box, samples))}
 
 
 def off(graph: Graph, box: Box | None) -> float:
@@ -116,11 +117,11 @@ def off(graph: Graph, box: Box | None) -> float:
     return relative_error(ours[finite], theirs[finite])
 
 
-def points(graph: Graph, box: Box) -> Iterator[np.ndarray[Any, np.dtype[np.float64]]]:
+def points(graph: Graph, box: Box, samples: int) -> Iterator[np.ndarray[Any, np.dtype[np.float64]]]:
     """Inputs of the box in batches: inside, at corners, and with some inputs at their ends."""
-    random, size = np.random.default_rng(0), max(1, min(SAMPLES, VALUES // graph.widest))
-    for first in range(0, SAMPLES, size):
-        count = min(size, SAMPLES - first)
+    random, size = np.random.default_rng(0), max(1, min(samples, VALUES // graph.widest))
+    for first in range(0, samples, size):
+        count = min(size, samples - first)
         inside = box.sample(random, count)
         corners = np.where(random.random(inside.shape) < 0.5, box.lower, box.upper)
         share = np.repeat([0.0, 0.5, 1.0], -(-count // 3))[:count, None]
@@ -148,16 +149,16 @@ HEAD = """# Families
 
 Networks and properties of the public sets, as `benchmarks/families.py` finds them:
 
-    python benchmarks/families.py read read.jsonl
+    python benchmarks/families.py read read.jsonl 10000
     ginnacer bench run SETS/*/instances.csv -o DIR
-    python benchmarks/families.py table read.jsonl DIR/results.jsonl > {}
+    python benchmarks/families.py table read.jsonl DIR/results.jsonl > docs/results/families.md
 
 ## What is read
 
 "Off" is the largest difference from onnxruntime, relative to the size of the output, in the box of the first property
-that a network comes with; "seconds" is the processor time that loading and comparing took, and
-bounding all nodes on that box; "outside" is how many of {} inputs of the box take any node out of its bounds; the
-memory is the peak of a process that loads and bounds.
+that a network comes with; "seconds" is the processor time that loading and comparing took, and bounding all nodes on
+that box; "outside" is how many of so many inputs of the box take any node out of its bounds; the memory is the peak of
+a process that loads and bounds.
 
 """
 
@@ -167,7 +168,7 @@ def page(facts: Sequence[dict[str, Any]], rows: Sequence[Row]) -> str:
     families: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for one in facts:
         families[one["family"]].append(one)
-    text = HEAD.format("docs/results/families.md", SAMPLES)
+    text = HEAD
     titles = ["family", "networks", "properties", "neurons, most", "operators", "off", "seconds", "outside", "MB"]
     text += _table(titles, [_read(name, own) for name, own in sorted(families.items())])
     failures = [one for one in facts if "error" in one]
@@ -176,7 +177,8 @@ def page(facts: Sequence[dict[str, Any]], rows: Sequence[Row]) -> str:
     text += "\n\n## What is decided\n\n"
     text += f"Within {_range(limits, 's')}, start-up included; wall seconds of what was decided.\n\n"
     titles = ["family", "instances", "unsat", "sat", "open", "wrong", "median s", "most s"]
-    return text + _table(titles, [_decided(name, [r for r in rows if r.category == name]) for name in sorted(families)])
+    names = sorted({row.category for row in rows})
+    return text + _table(titles, [_decided(name, [r for r in rows if r.category == name]) for name in names])
 
 
 def _read(name: str, own: Sequence[dict[str, Any]]) -> list[str]:
@@ -193,7 +195,7 @@ def _read(name: str, own: Sequence[dict[str, Any]]) -> list[str]:
         ", ".join(operators),
         f"{max((one['off'] for one in read), default=0.0):.0e}",
         " + ".join(f"{max((one[part] for one in read), default=0.0):.1f}" for part in ("load", "bound")),
-        str(sum(one["outside"] for one in read)),
+        f"{sum(one['outside'] for one in read)} of {min((one['samples'] for one in read), default=0)}",
         str(max((one["memory"] for one in read), default=0) // 1024),
     ]
 

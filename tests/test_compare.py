@@ -10,11 +10,11 @@ import pytest
 from cases import box_of, random_network
 
 import ginnacer_verify as gv
-from ginnacer_verify.bounds.slopes import slopes
+from ginnacer_verify.bounds.slopes import slopes, slopes_by_phase
 from ginnacer_verify.bounds.substitution import below, tightened
 from ginnacer_verify.cli import main
 from ginnacer_verify.engines.compare import Comparison, apart
-from ginnacer_verify.engines.slopes import Question, monotonicity, question_of
+from ginnacer_verify.engines.slopes import Question, _gradients, monotonicity, question_of
 from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.chain import graph_of
 from ginnacer_verify.graph.graph import Original
@@ -164,6 +164,33 @@ def test_slopes_hold(seed: int) -> None:
         room = 1e-8 / (upper[i] - lower[i]) * 1e-4 + 1e-9
         assert (quotient >= least[0, :, i] - room).all()
         assert (quotient <= most[0, :, i] + room).all()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_slopes_by_phase_hold_and_are_exact_at_a_kink(seed: int) -> None:
+    network = wide(seed, (3, 10, 10, 2))
+    graph, random = graph_of(network), np.random.default_rng(seed)
+    point = random.normal(size=3)
+    first = network.layers[0]
+    point += first.weight[0] * -first(point)[0] / (first.weight[0] @ first.weight[0])  # on the kink of a ReLU
+    lower, upper = point - 1e-7, point + 1e-7
+    known = tightened(graph, lower[None], upper[None])
+    coarse, fine = slopes(graph, np.eye(2), known)[0], slopes_by_phase(graph, np.eye(2), known)
+    points = lower + random.random((2000, 3)) * (upper - lower)
+    seen = np.stack([_gradients(graph, points, j).min(axis=0) for j in range(2)])
+    assert (fine[0] <= seen + 1e-9).all()
+    assert (fine[0] >= coarse[0] - 1e-9).all()
+    assert np.allclose(fine[0], seen)
+
+
+def test_a_small_dent_is_found_and_a_kink_is_no_dent() -> None:
+    """Random inputs do not meet a dent that is 1e-4 wide; where two slopes of one sign meet, halving does not end."""
+    dent = [[1.0], [1.0], [1.0]], [-0.5, -0.5001, -0.5003]
+    falls = Network.from_arrays(([[1.0], *dent[0]], [2.0, *dent[1]]), ([[1.0, -3.0, 4.0, 0.0]], [0.0]))
+    line = box_of([0.0], [1.0])
+    assert gv.monotone(falls, line, input=0, output=0, timeout=20).violated
+    rises = Network.from_arrays(([[1.0], [1.0]], [2.0, -0.3]), ([[0.1, -0.05]], [0.0]))
+    assert gv.monotone(rises, line, input=0, output=0, timeout=20).holds
 
 
 def test_monotone() -> None:

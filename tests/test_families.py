@@ -30,23 +30,31 @@ def test_a_list_is_read_once_and_bounds_hold(families: Any, tmp_path: Path) -> N
         "pade_64x2.onnx,prop_05.vnnlib,10\npade_64x2.onnx,prop_14.vnnlib,10\n"
     )
     output = tmp_path / "read.jsonl"
-    assert families.read_all(output, [tmp_path / "tiny" / "instances.csv"]) == 0
+    assert families.read_all(output, 300, [tmp_path / "tiny" / "instances.csv"]) == 0
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [(one["kind"], one["name"]) for one in lines] == [
         ("network", "pade_64x2.onnx"),
         ("property", "prop_05.vnnlib"),
         ("property", "prop_14.vnnlib"),
     ]
-    assert lines[0]["samples"] == families.SAMPLES
+    assert lines[0]["samples"] == 300
     assert lines[0]["outside"] == 0
     assert lines[0]["off"] < 1e-4
     before = output.read_text()
-    assert families.read_all(output, [tmp_path / "tiny" / "instances.csv"]) == 0
+    assert families.read_all(output, 300, [tmp_path / "tiny" / "instances.csv"]) == 0
     assert output.read_text() == before
 
 
 def test_the_page(families: Any) -> None:
-    network = {"operators": ["Relu"], "neurons": 7, "off": 2e-7, "load": 0.5, "bound": 0.25, "memory": 90_000}
+    network = {
+        "operators": ["Relu"],
+        "neurons": 7,
+        "off": 2e-7,
+        "load": 0.5,
+        "bound": 0.25,
+        "memory": 90_000,
+        "samples": 50,
+    }
     facts = [
         {"family": "one", "kind": "network", "name": "a.onnx", **network, "outside": 0},
         {"family": "one", "kind": "network", "name": "b.onnx", "error": "cannot be read"},
@@ -58,7 +66,7 @@ def test_the_page(families: Any) -> None:
         Row("one", "a.onnx", "r", "ginnacer", "timeout", 20.0, 20.0),
     ]
     text = families.page(facts, rows)
-    assert "| one | 1 of 2 | 1 of 1 | 7 | Relu | 2e-07 | 0.5 + 0.2 | 0 | 87 |" in text
+    assert "| one | 1 of 2 | 1 of 1 | 7 | Relu | 2e-07 | 0.5 + 0.2 | 0 of 50 | 87 |" in text
     assert "- one, b.onnx: cannot be read" in text
     assert "| one | 3 | 1 | 1 | 1 | 1 | 3.0 | 4.0 |" in text
     assert "Within 20 s" in text

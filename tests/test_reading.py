@@ -77,3 +77,15 @@ def test_boxes_without_points_and_networks_without_a_model_pass() -> None:
         check_reading(graph, one_disjunct(box, [[1.0]], [0.0]))
     check_reading(replace(graph, model=b""), FAR)
     assert isinstance(graph, Graph)
+
+
+def test_outputs_that_nearly_cancel_are_read_where_executions_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`(x + 100) - 100` loses three digits in float32; it is compared with how large the outputs get."""
+    model = Model([1, 1])
+    model.add("Add", np.full(1, 100, "f4"))
+    model.add("Sub", np.full(1, 100, "f4"))
+    small = one_disjunct(box_of([0.001], [0.3]), [[-1.0]], [-40.0])
+    monkeypatch.setattr("ginnacer_verify.engines.reading._executed", lambda graph: None)
+    check_reading(load(model.model()), small)
+    with pytest.raises(NetworkError, match="differs from onnxruntime"):
+        check_reading(load(model.model()), one_disjunct(box_of([0.0001], [0.0002]), [[-1.0]], [-40.0]))

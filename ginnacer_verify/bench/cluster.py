@@ -21,15 +21,15 @@ PATIENCE, WORKER_PATIENCE = 5.0, 60.0
 
 def rows_on_cluster(work: Sequence[Work], limits: Limits, address: str) -> Generator[Row, None, None]:
     """The rows as they come. Leaving the loop ends what is under way on the workers."""
-    client = _connect(address)
+    client = connect(address)
     try:
-        _wait_for_a_worker(client, address)
+        wait_for_a_worker(client, address)
         yield from _collect(client, work, limits)
     finally:
         client.close()  # the scheduler forgets what nobody waits for, and the workers see that
 
 
-def _connect(address: str) -> Any:
+def connect(address: str) -> Any:
     try:
         from distributed import Client
     except ModuleNotFoundError as problem:
@@ -40,7 +40,7 @@ def _connect(address: str) -> Any:
         raise InputError(f"no Dask scheduler answers at {address}: start one with `dask scheduler`") from problem
 
 
-def _wait_for_a_worker(client: Any, address: str) -> None:
+def wait_for_a_worker(client: Any, address: str) -> None:
     try:
         client.wait_for_workers(1, timeout=WORKER_PATIENCE)
     except TimeoutError as problem:

@@ -17,6 +17,8 @@ from ginnacer_verify.rounding import TINY, UNIT, gamma
 
 LEAST = 1e-100
 """Products of numbers that are no smaller do not underflow."""
+FEW = 6
+"""So many ReLUs that may be active or not are looked at in all their phases."""
 
 
 @np.errstate(all="ignore")
@@ -50,6 +52,29 @@ def slopes(graph: Graph, rows: Array, known: Known) -> tuple[Array, Array]:
         for source, part in zip(node.sources, parts, strict=True):
             held[source] = _sum(held[source], part) if source in held else part
     return np.where(np.isnan(least), -np.inf, least), np.where(np.isnan(most), np.inf, most)
+
+
+def slopes_by_phase(graph: Graph, rows: Array, known: Known) -> Array:
+    """The least derivatives of rows on boxes with at most FEW ReLUs that may be active or not, found phase by phase;
+    minus infinity for other boxes. Wherever there is a derivative each ReLU is in a phase: at kinks nothing is lost."""
+    sources = [graph.nodes[number].sources[0] for number in graph.applied]
+    open_ = [(known.lower[source] < 0) & (known.upper[source] > 0) for source in sources]
+    count = sum((some.sum(axis=1) for some in open_), np.zeros(known.batch, dtype=np.intp))
+    owner = np.repeat(np.arange(known.batch), np.where(count <= FEW, 2 ** np.minimum(count, FEW), 0))
+    first = np.searchsorted(owner, np.arange(known.batch))
+    phase, each = np.arange(len(owner)) - first[owner], known.part(owner)
+    place = np.zeros(len(owner), dtype=np.intp)
+    for source, some in zip(sources, open_, strict=True):
+        row, j = np.nonzero(some[owner])
+        nth = place[row] + np.cumsum(some[owner], axis=1)[row, j] - 1
+        active = phase[row] >> nth & 1 == 1
+        each.lower[source][row[active], j[active]] = 0.0
+        each.upper[source][row[~active], j[~active]] = 0.0
+        place = place + some[owner].sum(axis=1)
+    found = np.full((known.batch, len(rows), graph.inputs), np.inf)
+    np.minimum.at(found, owner, slopes(graph, rows, each)[0])
+    found[count > FEW] = -np.inf
+    return found
 
 
 def _pulled(node: Affine, k: int, low: Array, high: Array) -> tuple[Array, Array]:

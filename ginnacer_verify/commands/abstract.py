@@ -19,7 +19,7 @@ from ginnacer_verify.box import Box
 from ginnacer_verify.commands.arguments import add_seed
 from ginnacer_verify.commands.bar import Bar
 from ginnacer_verify.commands.emitted import add_emit_argument, write, write_tight
-from ginnacer_verify.commands.files import read_array
+from ginnacer_verify.commands.files import content, read_array
 from ginnacer_verify.commands.output import remark, show
 from ginnacer_verify.errors import AbstractionError, plainly
 from ginnacer_verify.graph.network import Network
@@ -41,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the files")
     add_emit_argument(parser)
+    text = (
+        "prove that abstract.onnx contains the network: containment.gcert and .vnnlib in the folder, for ginnacer-check"
+    )
+    parser.add_argument("--certificate", action="store_true", help=text)
 
 
 def add_abstraction_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,6 +103,8 @@ def run(args: argparse.Namespace) -> int:
         files = write_tight(abstraction, prop, args.output, args.emit)
     if not args.emit and not any(file.suffix == ".onnx" for file in files):
         remark(args, "no abstract.onnx: the abstraction is too large for an ONNX file")
+    if args.certificate:
+        files += _certified(args, abstraction, prop)
     document = {
         "form": args.form,
         "relus_per_layer": {"original": network.relus_per_layer, "abstract": abstraction.relus_per_layer},
@@ -111,6 +117,24 @@ def run(args: argparse.Namespace) -> int:
     }
     show(args, document, [abstraction.describe(), f"{seconds:.3g} s", *document["files"]])
     return 0
+
+
+def _certified(
+    args: argparse.Namespace, abstraction: Abstraction | TightAbstraction, prop: Property | None
+) -> list[Path]:
+    """The proof that the ONNX file contains the network, and the property that it proves."""
+    from ginnacer_verify.certificate.containment import certify_abstraction
+
+    if not isinstance(abstraction, Abstraction):
+        raise AbstractionError("there are certificates of --form paper only")
+    model = args.output / "abstract.onnx"
+    if not model.exists():
+        raise AbstractionError("there is no abstract.onnx to certify: name onnx in --emit")
+    written = certify_abstraction(abstraction, prop, content(args.network), model.read_bytes(), args.output)
+    if written.path is None:
+        remark(args, written.reason)
+        return []
+    return [written.path, written.path.with_suffix(".vnnlib")]
 
 
 def as_tight(args: argparse.Namespace, paper: Abstraction) -> TightAbstraction:

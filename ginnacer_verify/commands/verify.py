@@ -19,7 +19,7 @@ from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.budget import RESTARTS
 from ginnacer_verify.engines.choice import ENGINES
 from ginnacer_verify.engines.problem import ARITHMETICS
-from ginnacer_verify.engines.progress import observer
+from ginnacer_verify.engines.progress import Observer, observer
 from ginnacer_verify.engines.record import Record
 from ginnacer_verify.engines.refinement.abstracted import Options
 from ginnacer_verify.engines.refinement.methods import method_names, refinement_names
@@ -96,6 +96,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-attack", action="store_true", help="do not look for counterexamples by gradients, to test the prover"
     )
     parser.add_argument(
+        "--dask", metavar="ADDRESS", help="spread what stays open over the workers of a scheduler, tcp://host:8786"
+    )
+    parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="record the run, one JSON line per step, for `ginnacer plot-trace`"
     )
     parser.add_argument(
@@ -129,18 +132,22 @@ def run(args: argparse.Namespace) -> int:
         given["backend"] = ToolBackend.read(Path(args.backend))
     try:
         with observer(args.trace, live=not (args.quiet or args.json)) as observe:
-            verdict = verify(
-                networks,
-                prop,
-                timeout=deadline.left,
-                engine=args.engine,
-                threads=args.threads,
-                seed=args.seed,
-                restarts=0 if args.no_attack else RESTARTS,
-                observe=observe,
-                arithmetic=args.arithmetic,
-                record=record,
-                **given,
+            verdict = (
+                spread(args, networks, prop, deadline, given, observe)
+                if args.dask
+                else verify(
+                    networks,
+                    prop,
+                    timeout=deadline.left,
+                    engine=args.engine,
+                    threads=args.threads,
+                    seed=args.seed,
+                    restarts=0 if args.no_attack else RESTARTS,
+                    observe=observe,
+                    arithmetic=args.arithmetic,
+                    record=record,
+                    **given,
+                )
             )
     except OutOfTime as problem:
         return _late(args, problem, deadline)
@@ -153,6 +160,25 @@ def run(args: argparse.Namespace) -> int:
     if args.trace:
         remark(args, f"trace: {args.trace}")
     return 1 if isinstance(verdict, Undecided) else 0
+
+
+def spread(
+    args: argparse.Namespace,
+    networks: dict[str, Graph],
+    prop: Property,
+    deadline: Deadline,
+    given: dict[str, Any],
+    observe: Observer,
+) -> Verdict:
+    """The verdict of the workers of a cluster."""
+    from ginnacer_verify.bench.spread import verify_on_cluster
+
+    if given or args.certificate or args.arithmetic != "real" or args.engine == "cegar":
+        raise InputError("--dask spreads boxes: leave out --certificate, --arithmetic and the options of the loop")
+    restarts = 0 if args.no_attack else RESTARTS
+    return verify_on_cluster(
+        networks, prop, args.dask, deadline, engine=args.engine, seed=args.seed, restarts=restarts, observe=observe
+    )
 
 
 def _start(args: argparse.Namespace, networks: dict[str, Graph]) -> dict[str, Any]:

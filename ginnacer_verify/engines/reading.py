@@ -44,13 +44,17 @@ def _check(graph: Graph, boxes: list[Box], deadline: Deadline) -> None:
     apart = np.abs(ours - theirs) > TOLERANCE * np.maximum(np.abs(theirs), np.abs(ours))
     finite = np.isfinite(theirs).all(axis=1) & np.isfinite(ours).all(axis=1)
     suspects = np.flatnonzero(finite & apart.any(axis=1))
-    if len(suspects) and (executed := _executed(graph)):
+    if not len(suspects):
+        return
+    error = relative_error(ours[finite], theirs[finite])
+    if executed := _executed(graph):
         x = points[suspects].astype(np.float64)
         known = intervals(executed, x, x)
         inside = (known.lower[-1] <= theirs[suspects]) & (theirs[suspects] <= known.upper[-1])
-        suspects = suspects[~inside.all(axis=1)]
-    if len(suspects):
-        raise differs(relative_error(ours[suspects], theirs[suspects]))
+        if not inside.all():
+            raise differs(error)
+    elif not error <= TOLERANCE:  # how much is rounded is not known: outputs are measured by how large they get
+        raise differs(error)
 
 
 def _executed(graph: Graph) -> Graph | None:

@@ -72,7 +72,7 @@ def searched(problem: Problem, engine: str, judge: Judge, budget: Budget, loop: 
     """Branch and bound; what it cannot decide goes to the loop, as far as the loop takes it."""
     on_graph, deadline = problem.on_graph(engine), budget.deadline
     turns = engine == "boxes" and not on_graph
-    run = _run_of(engine, judge, on_graph)(judge, budget.within(TURN * deadline.left) if turns else budget)
+    run = run_of(engine, judge, on_graph)(judge, budget.within(TURN * deadline.left) if turns else budget)
     verdict = _decided(engine, judge, run, deadline)
     if not isinstance(verdict, Undecided) or verdict.timeout:
         return verdict
@@ -105,7 +105,7 @@ def _finished(engine: str, deadline: Deadline, verdict: Verdict) -> Verdict:
     return replace(verdict, statistics=replace(verdict.statistics, seconds=deadline.spent, engine=names))
 
 
-def _run_of(engine: str, judge: Judge, on_graph: bool) -> type[Run]:
+def run_of(engine: str, judge: Judge, on_graph: bool) -> type[Run]:
     """Imported late: not needed for what an attack decides."""
     match engine:
         case "boxes" if on_graph:

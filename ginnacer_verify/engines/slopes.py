@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.slopes import slopes
+from ginnacer_verify.bounds.intervals import Known
+from ginnacer_verify.bounds.slopes import slopes, slopes_by_phase
 from ginnacer_verify.bounds.substitution import tightened
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import REACHED, Deadline
@@ -20,12 +21,13 @@ from ginnacer_verify.errors import InputError
 from ginnacer_verify.graph.chain import graph_of
 from ginnacer_verify.graph.gradient import value_and_gradient
 from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.graph.linear import Indices
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading.model import Model, as_network, box_of, shapes_for
 from ginnacer_verify.properties.property import Declared, Disjunct, Polytope, Property, Variable
 from ginnacer_verify.replay.attack import falsify
 from ginnacer_verify.replay.joint import subject
-from ginnacer_verify.replay.judge import Judge
+from ginnacer_verify.replay.judge import Counterexample, Judge, settle
 
 BATCH = 64
 NORMS = ("1", "2", "inf")
@@ -138,14 +140,45 @@ def decide(graph: Graph, question: Question, prop: Property, deadline: Deadline,
             return Undecided(REACHED, timeout=True, statistics=numbers(boxes))
         batch, open_ = open_[-BATCH:], open_[:-BATCH]
         lower, upper = (np.array(ends) for ends in zip(*batch, strict=True))
-        least, _ = slopes(graph, row, tightened(graph, lower, upper, deadline=deadline))
+        still = _still_open(graph, row, tightened(graph, lower, upper, deadline=deadline), question.input)
         boxes, rounds = boxes + len(batch), rounds + 1
-        for k in np.flatnonzero(~(least[:, 0, question.input] >= 0)):
+        if len(still) and (broken := _broken(graph, question, judge, lower[still], upper[still])):
+            return Violated(broken, numbers(boxes))
+        for k in still:
             halves = _halves(lower[k], upper[k], question.box)
             if not halves:
                 return Undecided("the derivative comes nearer to 0 than boxes can be halved", statistics=numbers(boxes))
             open_ += halves
     return Holds((), numbers(boxes))
+
+
+def _still_open(graph: Graph, row: Array, known: Known, index: int) -> Indices:
+    """The boxes on which the derivative of the row by an input may be negative."""
+    still = np.flatnonzero(~(slopes(graph, row, known)[0][:, 0, index] >= 0))
+    return still[~(slopes_by_phase(graph, row, known.part(still))[:, 0, index] >= 0)]
+
+
+def _broken(graph: Graph, question: Question, judge: Judge, lower: Array, upper: Array) -> Counterexample | None:
+    """Two inputs beside the middle of the box whose derivative there has the wrong sign most, if replay confirms it."""
+    middles, i = lower + (upper / 2 - lower / 2), question.input
+    slope = question.sign * _gradients(graph, middles, question.output)[:, i]
+    worst = int(slope.argmin())
+    if not slope[worst] < 0:
+        return None
+    ends = question.box.lower[i], question.box.upper[i]
+    steps = (ends[1] - ends[0]) * 2.0 ** -np.arange(24)
+    values = np.clip(middles[worst, i] + np.concatenate([[0.0], steps, -steps]), *ends)
+    line = np.repeat(middles[[worst]], len(values), axis=0)
+    line[:, i] = values
+    y = question.sign * graph.evaluate(line)[:, question.output]
+    fall = np.where(values[:, None] < values, y[:, None] - y, -np.inf)
+    low, high = values[np.array(np.unravel_index(fall.argmax(), fall.shape))]
+    (disjunct,), (f, g) = judge.prop.disjuncts, judge.prop.networks
+    point, up = np.zeros(judge.prop.inputs), disjunct.inputs.matrix[0, i] > 0
+    point[list(f.inputs)] = middles[worst]
+    point[i], point[g.inputs[i]] = (low, high) if up else (high, low)
+    judgement = judge(settle(point, disjunct.witnesses, judge.dtype))
+    return judgement if isinstance(judgement, Counterexample) else None
 
 
 def _halves(lower: Array, upper: Array, root: Box) -> list[tuple[Array, Array]]:

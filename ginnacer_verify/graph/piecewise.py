@@ -208,7 +208,8 @@ class Maximum(Function):
         others = np.where(_is(best, self.arity), -np.inf, hi).max(axis=0)
         width = np.where(hi > lo.max(axis=0), hi - lo, 0.0)
         which = width.argmax(axis=0)
-        at = np.take_along_axis(lo / 2 + hi / 2, which[None], axis=0)[0]
+        with np.errstate(invalid="ignore"):
+            at = np.take_along_axis(lo / 2 + hi / 2, which[None], axis=0)[0]
         inside = (at > np.take_along_axis(lo, which[None], axis=0)[0]) & (
             at < np.take_along_axis(hi, which[None], axis=0)[0]
         )

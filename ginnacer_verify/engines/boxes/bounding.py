@@ -185,14 +185,16 @@ def _start(graph: Graph, known: Known, there: NDArray[np.bool_], bound: Array) -
 
 
 def _loss(graph: Graph, row: Indices, known: Known, found: Planes, reach: Mapping[int, Array]) -> tuple[Array, Indices]:
-    """What lines give away in one row of each box, by the inputs that make their arguments vary, and how many do."""
+    """What lines give away in one row of each box, by the inputs that make their arguments vary, and the number of
+    ReLUs that are unstable."""
     boxes = np.arange(len(row))
     loss, loose = 0.0, np.zeros(len(row), dtype=np.intp)
     for number in graph.applied:
         node = graph.nodes[number]
         assert isinstance(node, Apply)
         lower, upper = known.ends(node.sources)
-        loose += (~np.isnan(node.function.cut(lower, upper)[1])).sum(axis=1)
+        if isinstance(node.function, Relu):
+            loose += (~np.isnan(node.function.cut(lower, upper)[1])).sum(axis=1)
         if number not in found.met:
             continue
         lines = lines_of(graph, number, known)

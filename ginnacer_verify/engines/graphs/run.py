@@ -10,7 +10,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ginnacer_verify.arrays import Array
-from ginnacer_verify.bounds.intervals import intervals
+from ginnacer_verify.bounds.forward import forward
+from ginnacer_verify.bounds.intervals import Known, intervals
+from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import REACHED, Deadline
 from ginnacer_verify.engines.graphs.relaxed import Place, Singles
 from ginnacer_verify.engines.graphs.tighten import Effort, Region, Tightening
@@ -26,6 +28,8 @@ EFFORTS = (Effort(10, 0), Effort(10, 12))
 """For a box, one after the other."""
 HALVED = Effort(5, 0)
 """For a region that was halved."""
+FEW_INPUTS = 64
+"""Up to so many varying inputs the first bounds are affine functions of them."""
 TIGHTEN, GROW = 0.4, 0.5
 """The shares of the time left for the bounds of hidden values and, after that, for the trees of the rows."""
 STEPS_ROWS, STEPS = 20, 6
@@ -103,7 +107,7 @@ class GraphPhaseRun(Run):
         return Progress("phases", self.regions, len(self.stack), self.unstable, len(self.unproved), self.deadline.left)
 
     def _part(self, part: Part) -> Counterexample | str | None:
-        known = intervals(self.graph, part.box.lower[None], part.box.upper[None])
+        known = self._first_bounds(part.box)
         self.stack = [Task(Region(Singles(self.graph), known), part.disjuncts, 0)]
         while self.stack:
             if self.deadline.passed:
@@ -114,6 +118,13 @@ class GraphPhaseRun(Run):
             self.tell()
         self.unproved -= set(part.disjuncts)
         return None
+
+    def _first_bounds(self, box: Box) -> Known:
+        """Bounds from front to back: as affine functions of the inputs that vary where they are few."""
+        varying = np.asarray(box.varying, np.intp)
+        if len(varying) > FEW_INPUTS:
+            return intervals(self.graph, box.lower[None], box.upper[None])
+        return forward(self.graph, box.lower[None], box.upper[None], varying[None], self.deadline)[0]
 
     def _share(self, share: float) -> Deadline:
         return self.deadline.within(max(LEAST_SHARE, self.deadline.left * share))

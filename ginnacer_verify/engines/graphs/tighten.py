@@ -19,6 +19,8 @@ from ginnacer_verify.graph.linear import Scale, Select
 
 WORK = 1e12
 """Multiplications that the bounds of one node may take; nodes that would take more keep their intervals."""
+FEW_STEPS = 3
+"""How often the multipliers of a node's rows are improved where there is no work for more."""
 STEPS = 5
 """How often the multipliers of a split leaf are improved."""
 MOST = 512
@@ -92,10 +94,15 @@ class Tightening:
                 continue  # what is moved has been tightened where it came from
             rows = np.flatnonzero(loose_of(graph, number, wanted[number], self.known)[0])
             curved = any(cost[source] > 0 for source in node.sources) and not _is_exact(graph, number)
-            passes = self.effort.steps + 4
-            if len(rows) and curved and not self.deadline.passed and 2 * len(rows) * cost[number] * passes <= WORK:
-                self._tighten(number, rows, wanted[number])
+            steps = self._steps(2 * len(rows) * float(cost[number]))
+            if len(rows) and curved and not self.deadline.passed and steps is not None:
+                self._tighten(number, rows, wanted[number], steps)
         return Region(self.region.singles, self.known, self.region.decided)
+
+    def _steps(self, work: float) -> int | None:
+        """How often the multipliers of rows are improved, by the work of one pass through them; None: not at all."""
+        affordable = (steps for steps in (self.effort.steps, FEW_STEPS, 0) if work * (steps + 4) <= WORK)
+        return next(affordable, None)
 
     def _decide(self, number: int, functions: list[int]) -> None:
         """Cut the interval of a node by the decisions of the region."""
@@ -106,19 +113,19 @@ class Tightening:
                 (lower if phase == ACTIVE else upper)[0, element] = 0.0
         self.known.tighten(number, lower, upper)
 
-    def _tighten(self, number: int, rows: Indices, functions: list[int]) -> None:
+    def _tighten(self, number: int, rows: Indices, functions: list[int], steps: int) -> None:
         relaxed = Relaxed(self.region.singles, number, self.known, self.region.decided, self.deadline)
         size = self.region.graph.nodes[number].size
         relus = all(_is_relu(self.region.graph, function) for function in functions)
         if relus and self.effort.rounds and 2 * len(rows) * size <= WEIGHTS:
             found = self._grown(relaxed, rows, size)
         else:
-            found = self._climbed(relaxed, rows, size, relus)
+            found = self._climbed(relaxed, rows, size, relus, steps)
         lower, upper = np.full((1, size), -np.inf), np.full((1, size), np.inf)
         lower[0, rows], upper[0, rows] = found[: len(rows)], -found[len(rows) :]
         self.known.tighten(number, lower, upper)
 
-    def _climbed(self, relaxed: Relaxed, rows: Indices, size: int, relus: bool) -> Array:
+    def _climbed(self, relaxed: Relaxed, rows: Indices, size: int, relus: bool, steps: int) -> Array:
         """Lower bounds of elements and of their negations, with multipliers of their own.
 
         A ReLU that either of them shows to be stable needs no better bounds."""
@@ -133,7 +140,7 @@ class Tightening:
             goal = np.tile(np.arange(len(chosen)), 2) if relus else np.full(len(weight), -1)
             none = np.zeros(len(weight))
             single = weight.astype(np.float32)
-            found = relaxed.ascend(single, none.astype(np.float32), phase, start, self.effort.steps, goal)
+            found = relaxed.ascend(single, none.astype(np.float32), phase, start, steps, goal)
             return relaxed.rigorous(weight, none, phase, found.multipliers).reshape(2, -1)
 
         self.nodes += 2 * len(rows)
