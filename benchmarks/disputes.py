@@ -1,9 +1,10 @@
 """Engines in pairs on random questions: what one proves no other may refute, nor a sample, nor a run.
 
-    python benchmarks/disputes.py graphs|tiny [--count 10000] [--results FILE] [--seconds 1]
+    python benchmarks/disputes.py graphs|tiny|pairs|fooling [--count 10000] [--results FILE] [--seconds 1]
 
 `graphs`: random models of every kind that is read (`tests/random_models.py`), next to what sampling finds. `tiny`:
-networks whose truth is enumerated in rationals. Each is asked in both arithmetics of every engine that takes it,
+networks whose truth is enumerated in rationals; `pairs`: two of them, by how much their outputs differ. `fooling`:
+networks made to fool verifiers (`tests/fooling.py`). Each is asked in both arithmetics of every engine that takes it,
 without its attack, and of `verify`. One line per question is appended to the results; the next run goes on behind the
 last one, so this can run overnight and be stopped at any time. Disputes are printed, and make the exit code 1."""
 
@@ -16,10 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from disputes import by_enumeration, disputed, on_graph
+from disputes import by_enumeration, disputed, made_to_fool, of_two, on_graph
 
 ARITHMETICS = ("real", "float32")
-QUESTIONS = {"graphs": on_graph, "tiny": by_enumeration}
+QUESTIONS = {"graphs": on_graph, "tiny": by_enumeration, "pairs": of_two, "fooling": made_to_fool}
 
 
 def asked(kind: str, seed: int, seconds: float) -> list[list[str]]:

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import numpy as np
-from cases import random_case
+from cases import SHAPES, one_disjunct, random_case, random_network
 from deciding import word_of
+from exhaustive import at, regions
+from fooling import FAMILIES, THRESHOLDS, fooling
 from random_models import random_model
 
-from ginnacer_verify.arrays import Array
+from ginnacer_verify.arrays import Array, dense
 from ginnacer_verify.box import Box
 from ginnacer_verify.deadline import Deadline
 from ginnacer_verify.engines.boxes.graph import GraphRun
@@ -26,7 +29,8 @@ from ginnacer_verify.engines.shallow.run import ShallowRun
 from ginnacer_verify.engines.verify import verify
 from ginnacer_verify.errors import UnsupportedOperator
 from ginnacer_verify.graph.chain import chain_of, graph_of
-from ginnacer_verify.graph.graph import Graph
+from ginnacer_verify.graph.graph import Graph, Original
+from ginnacer_verify.graph.joint import joined
 from ginnacer_verify.graph.network import Network
 from ginnacer_verify.loading import load
 from ginnacer_verify.loading.oracle import Runtime
@@ -113,6 +117,34 @@ def by_enumeration(seed: int) -> Question:
     return Question(graph_of(case.network), case.prop, case.expected == "sat", False)
 
 
+def of_two(seed: int) -> Question:
+    """Two tiny networks, the second one a copy with other digits or another one: by how much the first is below it."""
+    random = np.random.default_rng([seed, 2])
+    shape = SHAPES[seed % len(SHAPES)]
+    first = random_network(random, shape)
+    moved = [
+        (dense(one.weight) + random.choice([0, 0, 1, -1], one.weight.shape) / 64, one.bias) for one in first.layers
+    ]
+    second = Network.from_arrays(*moved) if seed % 4 else random_network(random, shape)
+    inputs = tuple(range(shape[0]))
+    joint = joined([Original(graph_of(one), inputs) for one in (first, second)], shape[0])
+    lower, width = random.integers(-8, 5, shape[0]) / 4, random.integers(1, 9, shape[0]) / 8
+    width[2:] = 0.0
+    row = np.zeros((1, 2 * shape[-1]))
+    row[0, 0], row[0, shape[-1]] = 1.0, -1.0
+    free = one_disjunct(Box(lower, lower + width), row, [0.0])
+    forms = list(regions(chain_of(joint), free.disjuncts[0]))
+    lowest = min(at(one.outputs[0], x) - at(one.outputs[shape[-1]], x) for one in forms for x in one.corners)
+    away = float(random.choice([-1.0, 1.0])) * float(random.choice([1e-3, 1e-2, 0.25]))
+    return Question(joint, one_disjunct(Box(lower, lower + width), row, [float(lowest) + away]), away > 0, False)
+
+
+def made_to_fool(seed: int) -> Question:
+    """A network made to fool verifiers, with the threshold whose turn it is."""
+    case = next(islice(fooling(seed), seed // len(FAMILIES) % THRESHOLDS, None))
+    return Question(case.graph, case.prop, case.real or None, case.run)
+
+
 def disputed(question: Question, arithmetic: str = "real", seconds: float = 1.0) -> Dispute:
     """Ask every engine that takes the question, without its attack; and `verify`, with it."""
     words, wrong = dict[str, str](), list[str]()
@@ -123,7 +155,7 @@ def disputed(question: Question, arithmetic: str = "real", seconds: float = 1.0)
     if arithmetic == "real":
         if question.reached and safe:
             wrong.append(f"reached, but {', '.join(sorted(safe))}: unsat")
-        if question.reached is False and unsafe and question.graph.model == b"":
+        if question.reached is False and unsafe:
             wrong.append(f"not reached, but {', '.join(sorted(unsafe))}: sat")
     elif safe and (question.run or unsafe):
         wrong.append(f"a run is unsafe, but {', '.join(sorted(safe))}: unsat")

@@ -201,6 +201,22 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "refused" in capsys.readouterr().out
 
 
+def test_a_proof_about_two_networks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is written, shown with a picture, and checked, by the names that the property gives the networks."""
+    folder, path = ROOT / "vnnlib" / "twins", tmp_path / "proof.gcert"
+    net = str(ROOT / "vnnlib" / "advisory" / "advisory_15x3.onnx")
+    prop, named = str(folder / "monotone_3_0.0010.vnnlib"), ["--network", f"f={net}", "--network", f"g={net}"]
+    assert main(["verify", prop, *named, "--certificate", str(path)]) == 0
+    picture = tmp_path / "boxes.png"
+    shown = ["certificate", "show", prop, str(path), *named, "--picture", str(picture), "--inputs", "3", "5"]
+    assert main(shown) == 0
+    assert picture.stat().st_size > 1000
+    assert check_main([prop, str(path), *named, "--quiet"]) == 0
+    assert "accepted: unsat" in capsys.readouterr().out
+    other = str(folder / "advisory_int8.onnx")
+    assert check_main([prop, str(path), *named[:2], "--network", f"g={other}"]) == 2  # not equal, as it says they are
+
+
 def test_from_python(tmp_path: Path) -> None:
     model, path = network(0), tmp_path / "proof.gcert"
     text = below(lowest(model) - 0.1)

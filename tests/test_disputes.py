@@ -1,12 +1,12 @@
 """Engines in pairs on random questions; `benchmarks/disputes.py` asks as many as one likes."""
 
 import pytest
-from disputes import Question, by_enumeration, disputed, on_graph
+from disputes import Question, by_enumeration, disputed, of_two, on_graph
 from random_models import random_model
 
 from ginnacer_verify.loading import operators
 
-GRAPHS, TINY, BLOCKS = 16, 32, 4
+GRAPHS, TINY, PAIRS, BLOCKS = 16, 32, 12, 4
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -14,6 +14,7 @@ GRAPHS, TINY, BLOCKS = 16, 32, 4
 def test_no_engine_proves_what_another_one_or_a_run_refutes(arithmetic: str, block: int) -> None:
     questions: list[Question] = [on_graph(seed) for seed in range(block, GRAPHS, BLOCKS)]
     questions += [by_enumeration(seed) for seed in range(block, TINY, BLOCKS)]
+    questions += [of_two(seed) for seed in range(block, PAIRS, BLOCKS)]
     disputes = [disputed(question, arithmetic) for question in questions]
     assert not [one for one in disputes if one.wrong]
     assert sum(one.decided for one in disputes) > len(disputes) / 2

@@ -176,7 +176,9 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
     from ginnacer_verify.lab.plots import legend, panels
 
     by_backend = groups(rows, "backend")
-    figure, axes = panels(len(by_backend), width=5.4, height=1.6 + 0.4 * len(groups(rows, "instance")))
+    figure, axes = panels(
+        len(by_backend), width=4.6 if len(by_backend) > 1 else 8.0, height=1.6 + 0.4 * len(groups(rows, "instance"))
+    )
     instances = [name for (name,) in groups(rows, "instance")]
     for axis, ((backend,), some) in zip(axes, by_backend.items(), strict=True):
         for (way,), own in groups(some, "way").items():
@@ -192,7 +194,7 @@ def figures(rows: Sequence[Row]) -> dict[str, "Figure"]:
                     linestyle="none",
                     label=STYLES[way].label if proved else None,
                 )
-        axis.set(xscale="log", xlabel="CPU time (s)", title=f"{backend}\nhollow: not decided")
+        axis.set(xscale="log", xlim=(5e-3, None), xlabel="CPU time (s)", title=f"{backend}\nhollow: not decided")
         axis.set_yticks(range(len(instances)), instances if axis is axes[0] else [])
         axis.set_ylim(len(instances) - 0.5, -0.5)
     legend(figure, axes)
