@@ -82,8 +82,8 @@ def test_known_sets_are_the_public_files(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("no toml", "no benchmark set"),
-        ("title = 'x'", "no benchmark set"),
+        ("no toml", "not describe a benchmark set"),
+        ("title = 'x'", "not describe a benchmark set"),
         ("repository='r'\ntitle='t'\ncommit='c'\nfolder='f'\ninstances='i'\n[sha256]\n'../x' = '0'", "outside"),
         ("repository='r'\ntitle='t'\ncommit='c'\nfolder='f'\ninstances='i'\n[sha256]\n'x' = '0'", "i has no hash"),
     ],

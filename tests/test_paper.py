@@ -305,7 +305,7 @@ def test_a_saved_abstraction_is_a_start() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     case = BY_HAND[0]
-    with pytest.raises(InputError, match="relational, paper"):
+    with pytest.raises(InputError, match="relational, leaning, paper"):
         verify(case.network, case.prop, abstraction="papers")
     with pytest.raises(InputError, match="linear abstraction; choose one of bisect"):
         verify(case.network, case.prop, abstraction="linear", refine="split")

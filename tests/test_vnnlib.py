@@ -268,7 +268,7 @@ def test_read_plain_and_compressed(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(PropertyError, match=r"absent\.vnnlib"):
         read_vnnlib(tmp_path / "absent.vnnlib")
-    with pytest.raises(PropertyError, match="cannot read"):
+    with pytest.raises(PropertyError, match="cannot be read"):
         read_vnnlib(tmp_path)
     broken = tmp_path / "broken.vnnlib"
     for data in (
@@ -301,8 +301,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("(assert (<= Y_0 1e999))", 6, "out of range"),
         ("(assert (<= Y_0 -1.8e308))", 6, "out of range"),
         ("(assert (<= Y_0 1e-999999999999))", 6, "out of range"),
-        ("(assert (<= Y_0 1.2.3))", 6, "no number"),
-        (f"(assert (<= Y_0 {'1' * 100_000}))", 6, "no number"),
+        ("(assert (<= Y_0 1.2.3))", 6, "not a number"),
+        (f"(assert (<= Y_0 {'1' * 100_000}))", 6, "not a number"),
         ("(assert (not (<= Y_0 1)))", 6, "unknown operator 'not'"),
         ("(assert (== Y_0 1))", 6, "unknown operator '=='"),
         ("(assert (!= Y_0 1))", 6, "unknown operator '!='"),
@@ -318,8 +318,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("()", 6, "without a command"),
         ("Y_0", 6, "outside of any form"),
         ("(declare-const Y_0 Real)", 6, "declared twice"),
-        ("(declare-const Z Real)", 6, "no name of a variable"),
-        ("(declare-const X_02 Real)", 6, "no name of a variable"),
+        ("(declare-const Z Real)", 6, "not the name of a variable"),
+        ("(declare-const X_02 Real)", 6, "not the name of a variable"),
         ("(declare-const X_2)", 6, "not a declaration"),
         ("(declare-const X_3 Real)", 0, "X_2 is not declared but X_3 is"),
         ("\u00a0(assert (<= Y_0 1))", 6, "outside of any form"),

@@ -90,10 +90,10 @@ def test_literals_are_read_exactly() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "problem"),
     [
-        ("[1,2]", "[1,2.7]", 2, "no shape and no index"),
-        ("<= Y[0,0]", "<= Y[0.9,0]", 4, "no shape and no index"),
-        ("<= Y[0,0]", "<= Y[-0,0]", 4, "no shape and no index"),
-        ("<= Y[0,0]", "<= Y[0,", 4, "no shape and no index"),
+        ("[1,2]", "[1,2.7]", 2, "neither a shape nor an index"),
+        ("<= Y[0,0]", "<= Y[0.9,0]", 4, "neither a shape nor an index"),
+        ("<= Y[0,0]", "<= Y[-0,0]", 4, "neither a shape nor an index"),
+        ("<= Y[0,0]", "<= Y[0,", 4, "neither a shape nor an index"),
         ("<= Y[0,0]", "<= Y[0,7]", 4, r"Index out of bounds for variable Y\[0,7\]"),
         ("<= Y[0,0]", "<= Y[0]", 4, "Not enough indices"),
         ("<= Y[0,0]", "<= Z[0,0]", 4, "Undeclared variable Z"),
@@ -105,7 +105,7 @@ def test_literals_are_read_exactly() -> None:
         ("0.5", "0.\u0665", 4, "outside of a comment"),
         ("0.5", "9" * 400 + ".0", 0, "out of range"),
         ("0.5", "0." + "0" * 400 + "1", 0, "out of range"),
-        ("0.5", "0." + "1" * 3000, 4, "no number"),
+        ("0.5", "0." + "1" * 3000, 4, "not a number"),
         ("-1.0)))", "-1.0))", 4, "ends too early"),
         ("<2.0>", "<3.0>", 1, "Incompatible VNNLib version"),
         ("(vnnlib-version", "( vnnlib-version", 1, "unexpected"),

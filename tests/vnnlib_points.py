@@ -62,7 +62,7 @@ def _point(x: list[float | Fraction], y: list[float]) -> dict[str, Fraction]:
 
 def _pinned(prop: Property, x: list[float], constants: set[Fraction]) -> list[float | Fraction]:
     """The same input with the decimals of the text in place of the values that a box pins."""
-    decimals = {float(c): c for c in constants}
+    decimals = {float(c): c for c in sorted(constants, key=lambda c: -c.denominator)}  # of two the shorter one
     pins = [any(box.lower[i] == box.upper[i] == x[i] for box in prop.boxes) for i in range(len(x))]
     return [decimals.get(v, v) if pin else v for v, pin in zip(x, pins, strict=True)]
 

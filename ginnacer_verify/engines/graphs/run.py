@@ -21,6 +21,7 @@ from ginnacer_verify.engines.phases.trees import Trees, Wanted
 from ginnacer_verify.engines.progress import Progress
 from ginnacer_verify.engines.regions import RegionRun, charged
 from ginnacer_verify.engines.run import Run
+from ginnacer_verify.errors import OutOfTime
 from ginnacer_verify.replay.attack import attack
 from ginnacer_verify.replay.judge import Counterexample
 
@@ -107,7 +108,10 @@ class GraphPhaseRun(Run):
         return Progress("phases", self.regions, len(self.stack), self.unstable, len(self.unproved), self.deadline.left)
 
     def _part(self, part: Part) -> Counterexample | str | None:
-        known = self._first_bounds(part.box)
+        try:
+            known = self._first_bounds(part.box)
+        except OutOfTime:
+            return REACHED
         self.stack = [Task(Region(Singles(self.graph), known), part.disjuncts, 0)]
         while self.stack:
             if self.deadline.passed:
